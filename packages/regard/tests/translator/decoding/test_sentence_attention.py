@@ -16,7 +16,6 @@ from toy_translator import tiny, write_corpus
 KINDS = {
     "encoder": [],
     "encoder-decoder": ["layers=1", "decoder_layers=2"],
-    "ctc": ["layers=1", "decoder_layers=2"],
 }
 
 

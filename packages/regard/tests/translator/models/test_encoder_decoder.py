@@ -12,8 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 from regard.errors import InputError
 from regard.translator.data.batches import Batch, table
 from regard.translator.engines.run import load_run
-from regard.translator.models.averaging import Average
-from regard.translator.models.checkpoint_tensors import model_tensors, read_weights
+from regard.translator.models.checkpoint_tensors import Average, model_tensors, read_weights
 from regard.translator.models.encoder import VectorOutput, build_model
 from regard.translator.models.encoder_decoder import EncoderDecoder, PartialTranslations
 from regard.translator.models.layers import Encoder, source_mask
@@ -244,9 +243,8 @@ def test_the_training_loss_is_the_mean_over_the_tokens_that_are_said(tmp_path, b
     assert train(settings, tmp_path / "run").epochs[0].training_loss == pytest.approx(math.log(found), rel=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "ctc"])
-def test_one_matrix_starts_from_the_text_of_both_sides(data, kind):
-    settings = tiny(data, *GOOD, f"model.kind={kind}", "vocabulary.joint=true", "tied=true")
+def test_one_matrix_starts_from_the_text_of_both_sides(data):
+    settings = tiny(data, *GOOD, "vocabulary.joint=true", "tied=true")
     variants = read_variants(["learned", "word2vec:train"], settings, prepare(settings))
     assert variants[1].settings.embedding.source == variants[1].settings.embedding.target == "word2vec:train"
     found = prepare(variants[1].settings)
@@ -310,7 +308,7 @@ def test_beams_that_make_no_sense_are_told(data, tmp_path):
     run = load_run(tmp_path / "encoder")
     with pytest.raises(InputError, match=r"beam must be 1 \(greedy\) or more, not 0\."):
         run.translate(["ein"], beam=0)
-    with pytest.raises(InputError, match=r"of 3 is for models that search, encoder-decoder and ctc; this encoder says"):
+    with pytest.raises(InputError, match=r"of 3 is for the encoder-decoder, which searches; this encoder writes"):
         run.translate(["ein"], beam=3)
 
 

@@ -17,7 +17,7 @@ from regard.translator.runs.files import read_json
 from regard.translator.scoring.scores import score
 from regard.translator.studies.comparison import compare_runs
 from regard.translator.training.loop import train
-from regard.translator.training.own_runs import own_run, own_settings, tokens_of, tokens_of_run
+from regard.translator.training.preparation import load_data, own_run, own_settings, tokens_of
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
 
 torch.set_num_threads(1)
@@ -133,9 +133,12 @@ def test_our_weights_in_their_class_get_our_scores(data, filled, tmp_path):
             mine.load_state_dict({k: v for k, v in other.state_dict().items() if k in ("weight", "bias")})
         return made
 
-    settings, words, pairs, _ = tokens_of_run(tmp_path / "run", "test")
+    pairs = load_data(ours.settings).test
     code = type(theirs)(name="theirs", path="", digest="", make=make)
-    found, wanted = score(own_run(code, own_settings(settings), words), pairs), score(ours, pairs)
+    found, wanted = (
+        score(own_run(code, own_settings(ours.settings), (ours.source, ours.target)), pairs),
+        score(ours, pairs),
+    )
     # float32: the two multiply in other orders; a loss differs by some 1e-6 of itself
     assert found.perplexity.counting_sos == pytest.approx(wanted.perplexity.counting_sos, rel=1e-4)
     assert found.perplexity.without_sos == pytest.approx(wanted.perplexity.without_sos, rel=1e-4)

@@ -13,7 +13,7 @@ from regard.translator.training.loop import train
 from toy_translator import tiny, write_corpus
 
 
-@pytest.mark.parametrize("config", ["coursework", "good", "ctc"])
+@pytest.mark.parametrize("config", ["coursework", "good"])
 def test_the_estimate_is_below_and_near_the_truth(config):
     settings = load_settings(config)
     words = (1009, 1009) if settings.model.tied else (1009, 811)
@@ -40,13 +40,13 @@ def test_what_fits_is_not(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("dropout=0.999", "model.dropout must be 0.996 or less, not 0.999"),
-        ("dropout=1.0", "model.dropout must be 0.996 or less, not 1.0"),
-        ("threads=100000", "training.threads must be 1024 or less, not 100000"),
+        ("dropout=0.999", "model.dropout must be a number from 0 to 0.996, not 0.999"),
+        ("dropout=1.0", "model.dropout must be a number from 0 to 0.996, not 1.0"),
+        ("threads=100000", "training.threads must be a whole number from 1 to 1024, not 100000"),
         (f"epochs={10**18}", "training.epochs must be 2147483647 or less"),
-        (f"epochs={10**400}", r"training.epochs must be a whole number, not '10{37}\.\.\.\.$"),
+        (f"epochs={10**400}", r"training.epochs must be a whole number of 1 or more, not '10{37}\.\.\.\.$"),
         ("learning_rate=1e400", "training.learning_rate must be a finite number"),
-        (f"learning_rate={10**400}", r"training.learning_rate must be a number, not '10{37}\.\.\.\.$"),
+        (f"learning_rate={10**400}", r"training.learning_rate must be a number above 0, not '10{37}\.\.\.\.$"),
     ],
 )
 def test_numbers_at_the_end_of_their_range(change, message):

@@ -91,15 +91,15 @@ def test_all_mistakes_at_once(tmp_path):
     assert message.startswith(f"{file} has 16 mistakes:")
     for part in [
         "there is no section [modle]; did you mean 'model'?",
-        "model.width must be a whole number, not 'wide'.",
-        "model.heads must be 1 or more, not 0.",
-        "model.dropout must be 0.996 or less, not 1.0.",
-        "model.kind must be one of encoder, reads-padding, encoder-decoder, ctc, own, not 'decoder'.",
-        "model.layers must be a whole number, not True.",
-        "training.learning_rate must be above 0, not 0.0.",
-        "training.seed must be 2147483647 or less, not 2147483648.",
+        "model.width must be a whole number of 1 or more, not 'wide'.",
+        "model.heads must be a whole number of 1 or more, not 0.",
+        "model.dropout must be a number from 0 to 0.996, not 1.0.",
+        "model.kind must be one of encoder, reads-padding, encoder-decoder, own, not 'decoder'.",
+        "model.layers must be a whole number of 1 or more, not True.",
+        "training.learning_rate must be a number above 0, not 0.0.",
+        "training.seed must be a whole number from 0 to 2147483647, not 2147483648.",
         "training.clip must be a finite number, not inf.",
-        "training.batch must be a whole number, not 1.5.",
+        "training.batch must be a whole number of 1 or more, not 1.5.",
         "embedding.source must be learned, glove:FILE, word2vec:FILE, word2vec:train or bert:DIR, not 'fasttext'.",
         "data.source must be a language like de or en, not ''.",
         "--set takes key=value, not 'epochs'.",
@@ -117,29 +117,30 @@ def test_all_mistakes_at_once(tmp_path):
         (["positions=rotary", "head_width=5"], "rotary positions need an even model.head_width, not 5."),
         (["vocabulary.size=3"], "vocabulary.size must leave room for 4 markers and a word"),
         (["lowercase=1"], "vocabulary.lowercase must be true or false, not 1."),
-        (["heads=true"], "model.heads must be a whole number, not True."),
+        (["heads=true"], "model.heads must be a whole number of 1 or more, not True."),
         (
             ["layers=2"],
             "model.kind encoder has one layer and no decoder, not model.layers 2 and model.decoder_layers 0; "
-            "use model.kind encoder-decoder or ctc.",
+            "use model.kind encoder-decoder.",
         ),
         (["model.kind=reads-padding", "decoder_layers=1"], "model.kind reads-padding has one layer and no decoder"),
-        (["tied=true", "joint=true"], "model.kind encoder cannot be tied; use encoder-decoder or ctc"),
+        (["tied=true", "joint=true"], "model.kind encoder cannot be tied; use encoder-decoder, or model.tied=false"),
         (["model.kind=encoder-decoder"], "encoder-decoder needs model.decoder_layers of 1 or more, not 0."),
         (
-            ["model.kind=ctc", "decoder_layers=1", "tied=true"],
+            ["model.kind=encoder-decoder", "decoder_layers=1", "tied=true"],
             "model.tied needs one vocabulary for both languages; set vocabulary.joint=true.",
         ),
         (
-            ["model.kind=ctc", "decoder_layers=1", "tied=true", "joint=true", "embedding.target=glove:x"],
+            ["model.kind=encoder-decoder", "decoder_layers=1", "tied=true", "joint=true", "embedding.target=glove:x"],
             "model.tied has one matrix, but embedding.source is 'learned' and embedding.target 'glove:x'; make them",
         ),
         (
-            ["model.kind=ctc", "decoder_layers=1", "embedding.start=normal"],
-            "embedding.start normal is for the one-layer kinds; model.kind ctc starts short.",
+            ["model.kind=encoder-decoder", "decoder_layers=1", "embedding.start=normal"],
+            "embedding.start normal is for the one-layer kinds; model.kind encoder-decoder starts short.",
         ),
         (["embedding.start=long"], "embedding.start must be one of short, normal, not 'long'."),
-        (["average=1"], "training.average must be below 1, not 1.0."),
+        (["average=1"], "training.average must be a number of at least 0 and below 1, not 1.0."),
+        (["model.kind=ctc"], "own, not 'ctc' (version 0.2.0 had that kind and still opens its runs)."),
     ],
 )
 def test_a_single_mistake(changes, message):
@@ -195,7 +196,7 @@ def test_what_is_retired_is_passed_over_with_a_note(tmp_path, text, changes, nam
     settings = load_settings(tmp_path / "old.toml", changes=changes, notes=notes)
     assert settings == Settings().with_changes(["seed=7"])
     assert len(notes) == 1
-    assert f"old.toml: {name} is of an earlier version and is passed over: " in notes[0]
+    assert f"old.toml: {name} is of an earlier version and is ignored: " in notes[0]
     assert load_settings(tmp_path / "old.toml", changes=changes) == settings  # nobody asks for notes
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 pytest.importorskip("sacremoses")
-from regard.translator.scoring.literature import literature_bleu
+from regard.translator.scoring.scores import literature_bleu
 
 
 def bleu_by_hand(said: list[list[str]], meant: list[list[str]]) -> float:

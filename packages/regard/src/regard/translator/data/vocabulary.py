@@ -166,9 +166,9 @@ class BPEVocabulary:
 
     def __init__(self, words: Sequence[str], merges: Sequence[Sequence[str]], *, lowercase: bool = False) -> None:
         self.words = _checked_words(words)
-        self.merges = _checked_merges(merges, set(self.words))
+        self.merges = _checked_merges(merges, self.words)
         self.lowercase = lowercase
-        self._ids = {word: i for i, word in enumerate(self.words)}
+        self._known = set(self.words)
         self._tokenizer = _piece_tokenizer(self.words, self.merges)
 
     @classmethod
@@ -214,15 +214,6 @@ class BPEVocabulary:
         ids: list[int] = self._tokenizer.encode(_normalise(sentence, self.lowercase)).ids
         return ids
 
-    def split(self, sentence: str) -> list[str]:
-        """The words that pieces never cross, each with its ``▁`` where it has one."""
-        text = _normalise(sentence, self.lowercase)
-        return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)]
-
-    def characters(self, word: str) -> list[int]:
-        """Ids of the single characters of a word."""
-        return [self._ids.get(character, UNK) for character in word]
-
     def without_unknown(self, sentence: str) -> tuple[str, str]:
         """A sentence without the characters never seen in training, and those characters, each once.
 
@@ -232,14 +223,8 @@ class BPEVocabulary:
         ('der hund bellt', '☃!')
         """
         text = _normalise(sentence, self.lowercase)
-        unknown = dict.fromkeys(c for c in text if not c.isspace() and c not in self._ids)
+        unknown = dict.fromkeys(c for c in text if not c.isspace() and c not in self._known)
         return " ".join("".join(c for c in text if c not in unknown).split()), "".join(unknown)
-
-    @property
-    def merge_ids(self) -> dict[tuple[int, int], tuple[int, int]]:
-        """For the ids of two neighbours, the rank of their merge (0 = learnt first) and the id of what it makes."""
-        ids = self._ids
-        return {(ids[a], ids[b]): (rank, ids[a + b]) for rank, (a, b) in enumerate(self.merges)}
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text that ``ids`` spell; padding, start and end are dropped."""
@@ -286,7 +271,8 @@ def _checked_words(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def _checked_merges(merges: Sequence[Sequence[str]], known: set[str]) -> list[tuple[str, str]]:
+def _checked_merges(merges: Sequence[Sequence[str]], words: Sequence[str]) -> list[tuple[str, str]]:
+    known = set(words)
     for pair in merges:
         if len(pair) != 2 or not {*pair, "".join(pair)} <= known:
             raise InputError(f"A merge joins two pieces of the vocabulary into a third, but {list(pair)} does not.")

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from regard.progress import Progress
 from regard.results import Result
-from regard.translator.data.batches import Batch, EncodedPairs, table
+from regard.translator.data.batches import Batch, table
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
 
 
@@ -71,10 +71,6 @@ class TranslationModel(nn.Module):
     def attention(self, source: Tensor) -> Tensor:
         """Attention weights (batch, layers, heads, target places, source length) of its own translation."""
         raise NotImplementedError
-
-    def cannot_say(self, encoded: EncodedPairs) -> int:
-        """How many of the pairs have probability 0 whatever the weights; training leaves them out."""
-        return 0
 
 
 class SupportsTranslate(Protocol):

@@ -297,10 +297,6 @@ def _builder(kind: str) -> Callable[[Settings, Words, Words], TranslationModel]:
         from regard.translator.models.encoder_decoder import build_encoder_decoder
 
         return build_encoder_decoder
-    if kind == "ctc":
-        from regard.translator.models.ctc import build_ctc
-
-        return build_ctc
     if kind == "own":
         raise InputError("model.kind own is a model of yours: name it with --model FILE.py:NAME.")
     return build_encoder

@@ -37,11 +37,6 @@ class EncoderBlock(nn.Module):
         states = states + self.dropout(self.attention(words, words, allowed))
         return states + self.dropout(self.feed_forward(self.before_feed_forward(states)))  # type: ignore[no-any-return]
 
-    def weights(self, states: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """What each place reads, given the states that enter: (batch, heads, length, length)."""
-        words = self.before_attention(states)
-        return self.attention.weights(words, words, allowed)
-
 
 class Encoder(nn.Module):
     """Embedding, blocks, a last norm."""
@@ -194,19 +189,16 @@ def build_embedding(settings: Settings, tokens: TokenEmbedding) -> Embedding:
     return Embedding(tokens, positions_module(settings.embedding.positions, places, width), scale=scale)
 
 
-def build_encoder_blocks(settings: Settings, count: int, dropout: Dropout) -> list[EncoderBlock]:
-    """``count`` blocks of the settings' sizes."""
-    width, inner = settings.model.width, settings.model.feed_forward
-    return [
-        EncoderBlock(build_attention(settings), FeedForward(width, inner), width=width, dropout=dropout)
-        for _ in range(count)
-    ]
-
-
 def build_encoder_stack(settings: Settings, tokens: TokenEmbedding, dropout: Dropout) -> Encoder:
     """An encoder of ``model.layers`` blocks."""
-    blocks = build_encoder_blocks(settings, settings.model.layers, dropout)
-    return Encoder(build_embedding(settings, tokens), blocks, width=settings.model.width, dropout=dropout)
+    size = settings.model
+    blocks = [
+        EncoderBlock(
+            build_attention(settings), FeedForward(size.width, size.feed_forward), width=size.width, dropout=dropout
+        )
+        for _ in range(size.layers)
+    ]
+    return Encoder(build_embedding(settings, tokens), blocks, width=size.width, dropout=dropout)
 
 
 def build_decoder_stack(settings: Settings, tokens: TokenEmbedding, dropout: Dropout) -> Decoder:

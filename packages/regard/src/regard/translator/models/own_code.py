@@ -19,8 +19,7 @@ from typing import Any
 from torch import nn
 
 from regard.errors import InputError
-from regard.sandbox.containment import contain
-from regard.symmetry.maps import load_named
+from regard.python_files import contain, load_named, neighbours_on_path
 from regard.tracing.constructor_arguments import chosen_arguments
 from regard.translator.models.own_translator import OwnCode, describe_error
 
@@ -37,7 +36,7 @@ def load_code(spec: str) -> OwnCode:
         raise InputError(f"{spec} is a {type(thing).__name__}; name a class, a function that returns a module, or one.")
 
     def make(sizes: Mapping[str, Any]) -> nn.Module:
-        with contain(spec, limit=LIMIT):
+        with contain(spec, limit=LIMIT), neighbours_on_path(path):
             return _make_module(thing, declared, sizes, spec)
 
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()

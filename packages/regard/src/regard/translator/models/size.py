@@ -21,8 +21,6 @@ def fewest_weights(settings: Settings, source_words: int, target_words: int) -> 
     model = settings.model
     attention, forward = 4 * model.heads * model.head_width, 2 * model.feed_forward
     layers = model.layers * (attention + forward) + model.decoder_layers * (2 * attention + forward)
-    if model.kind == "ctc":  # its later layers read no second sentence
-        layers -= model.decoder_layers * attention
     words = source_words if model.tied else source_words + target_words
     places = 0 if settings.embedding.positions in ("none", "rotary") else settings.data.longest
     return model.width * (layers + words + places)

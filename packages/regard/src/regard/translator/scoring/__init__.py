@@ -1,5 +1,5 @@
 """How good a translator is, and whether a difference would survive other sentences or seeds.
 
-It may import ``translator.engines`` and the rooms before it. Begin with ``scores.py``; ``significance.py`` and
-``intervals.py`` say what a difference is worth.
+It may import ``translator.engines`` and the rooms before it. Begin with ``scores.py``;
+``significance.py`` says what a difference is worth.
 """

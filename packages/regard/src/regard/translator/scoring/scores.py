@@ -11,6 +11,13 @@ with the same target vocabulary. Across vocabularies the likelihood compares,
 where a reference costs -log p of its tokens, <eos> too, and the spelling of its unknown words (see
 :mod:`regard.translator.data.spelling`). BLEU and chrF are sacrebleu's, with the signature that says how they are
 counted.
+
+BLEU as papers on Multi30k give it, so that a score can be laid beside theirs.
+
+Those papers split both the translations and the references with the Moses tokeniser after its clean-up of punctuation,
+lower-case them, and count BLEU over those tokens without smoothing, as multi-bleu.perl does. sacrebleu's BLEU counts
+over its own 13a tokens of the text as it was written. Lower case forgives, and hyphens and apostrophes are split
+otherwise, so the two numbers of one translation differ by some points: compare only like with like (post2018).
 """
 
 from __future__ import annotations
@@ -24,6 +31,7 @@ import torch
 
 from regard.array_types import Float
 from regard.errors import InputError
+from regard.extras import require
 from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import EncodedPairs, encode
@@ -32,7 +40,6 @@ from regard.translator.data.spelling import characters, speller, unknown_words
 from regard.translator.data.vocabulary import split_words
 from regard.translator.decoding.translation import TranslationModel
 from regard.translator.engines.run import Run
-from regard.translator.scoring.literature import LiteratureBleu, literature_bleu
 from regard.translator.scoring.significance import bleu, chrf
 
 _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source length
@@ -40,24 +47,17 @@ _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source leng
 
 @dataclass(frozen=True, kw_only=True)
 class Perplexity(Result):
-    """Both ways of counting, and over how many tokens.
-
-    A pair that the model cannot say (probability 0) would make it infinite; such pairs are left out and counted.
-    """
+    """Both ways of counting, and over how many tokens."""
 
     counting_sos: float
     without_sos: float
     tokens: int  # <sos> and <eos> included
     pairs: int
-    left_out: int = 0
 
     def __str__(self) -> str:
-        left_out = (
-            f"; {self.left_out:,} more have probability 0, which makes it infinite over all" if self.left_out else ""
-        )
         return (
             f"Perplexity {self.counting_sos:.2f} counting <sos>, {self.without_sos:.2f} without it "
-            f"({self.tokens:,} target tokens of {self.pairs:,} pairs{left_out})."
+            f"({self.tokens:,} target tokens of {self.pairs:,} pairs)."
         )
 
 
@@ -141,12 +141,11 @@ class Score(Result):
 
 def perplexity(model: TranslationModel, encoded: EncodedPairs) -> Perplexity:
     """Perplexity of every pair of ``encoded``; sums are kept in float64."""
-    losses, starts = token_losses(model, encoded)
-    return _perplexity(losses, starts)
+    return _perplexity(token_losses(model, encoded))
 
 
-def token_losses(model: TranslationModel, encoded: EncodedPairs, *, batch: int = 64) -> tuple[list[Float], list[Float]]:
-    """-log p of each pair's target tokens, and of its <sos>, in the order of ``encoded``."""
+def token_losses(model: TranslationModel, encoded: EncodedPairs, *, batch: int = 64) -> list[Float]:
+    """-log p of each pair's target tokens, <sos> first, in the order of ``encoded``."""
     was_training = model.training
     model.eval()
     whole: dict[int, Float] = {}
@@ -157,8 +156,7 @@ def token_losses(model: TranslationModel, encoded: EncodedPairs, *, batch: int =
             parts = np.split(flat, np.cumsum(encoded.target_lengths[rows])[:-1])
             whole |= dict(zip(rows.tolist(), parts, strict=True))
     model.train(was_training)
-    losses = [whole[i] for i in range(len(encoded))]
-    return losses, [part[:1] for part in losses]
+    return [whole[i] for i in range(len(encoded))]
 
 
 def score(
@@ -174,7 +172,7 @@ def score(
     """Translate the sources of ``pairs`` (``beam`` and ``engine`` as for :meth:`Run.translate`) and judge the result.
 
     Perplexity and likelihood are of the run itself, whatever the engine, and cover the pairs that fit the model (no
-    more tokens on either side than it was trained for) and that it can say at all. BLEU, chrF and exactness cover all
+    more tokens on either side than it was trained for). BLEU, chrF and exactness cover all
     pairs, a longer source being cut, and once more the fitting pairs alone. They ignore case where ``lowercase`` says
     so (left out: where the run's vocabulary does), and the signature tells. ``literature`` adds BLEU as papers on
     Multi30k count it.
@@ -183,20 +181,19 @@ def score(
         raise InputError("There is no pair to score; give files with at least one sentence.")
     longest = run.settings.data.longest
     encoded = encode(pairs, run.source, run.target, longest=longest)
-    losses, starts = token_losses(run.model, encoded)
+    losses = token_losses(run.model, encoded)
     translated = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
-    # from a pair's row to its losses: too long and impossible ones have none
-    place = {encoded.kept[k]: k for k in _possible(losses)}
+    of_pair = dict(zip(encoded.kept, losses, strict=True))  # a pair that is too long has no losses
     ignore_case = run.settings.vocabulary.lowercase if lowercase is None else lowercase
-    judge = Judge(ignore_case, pairs.target, translated.target, losses, place)
+    judge = Judge(ignore_case, pairs.target, translated.target, of_pair)
     lengths = [len(split_words(s)) for s in pairs.source]  # in words, so that runs of any tokens have the same groups
     return Score(
         run=str(run.folder),
         epoch=int(run.facts.get("epoch", 0)),
         beam=beam,
         engine=engine,
-        perplexity=_perplexity(losses, starts),
-        likelihood=_likelihood(run, pairs.target, losses, starts, place),
+        perplexity=_perplexity(losses),
+        likelihood=_likelihood(run, pairs.target, of_pair),
         all=judge.group("all pairs", range(len(pairs))),
         fitting=judge.group(f"pairs of at most {longest} tokens", encoded.kept),
         cut=len(translated.cut),
@@ -221,18 +218,17 @@ class Judge:
         lowercase: bool,
         references: Sequence[str],
         translations: Sequence[str],
-        losses: Sequence[Float],
-        place: dict[int, int],
+        losses: Mapping[int, Float],
     ) -> None:
         self.references, self.translations = list(references), list(translations)
-        self.lowercase, self.losses, self.place = lowercase, losses, place
+        self.lowercase, self.losses = lowercase, losses
         self.bleu, self.chrf = bleu(lowercase), chrf(lowercase)
         self.group("", range(len(self.references)))  # sacrebleu signs after a first use
         self.bleu_signature, self.chrf_signature = str(self.bleu.get_signature()), str(self.chrf.get_signature())
 
     def group(self, name: str, rows: Sequence[int]) -> Group:
         said, meant = [self.translations[i] for i in rows], [self.references[i] for i in rows]
-        fitting = [self.losses[self.place[i]] for i in rows if i in self.place]
+        fitting = [self.losses[i] for i in rows if i in self.losses]
         return Group(
             name=name,
             pairs=len(said),
@@ -246,50 +242,31 @@ class Judge:
         return said.lower() == meant.lower() if self.lowercase else said == meant
 
 
-def perplexity_of_losses(losses: Sequence[Float]) -> Perplexity:
-    """Both ways of counting, from -log p of each pair's target tokens, <sos> first."""
-    return _perplexity(losses, [part[:1] for part in losses])
-
-
-def _perplexity(losses: Sequence[Float], starts: Sequence[Float]) -> Perplexity:
-    possible = _possible(losses)
-    total, tokens = float(sum(losses[k].sum() for k in possible)), sum(len(losses[k]) for k in possible)
-    start = float(sum(starts[k].sum() for k in possible))
+def _perplexity(losses: Sequence[Float]) -> Perplexity:
+    total, tokens = float(sum(part.sum() for part in losses)), sum(map(len, losses))
+    start = float(sum(part[0] for part in losses))
     return Perplexity(
         counting_sos=_exp(total / tokens),
-        without_sos=_exp((total - start) / (tokens - len(possible))),
+        without_sos=_exp((total - start) / (tokens - len(losses))),
         tokens=tokens,
-        pairs=len(possible),
-        left_out=len(losses) - len(possible),
+        pairs=len(losses),
     )
 
 
-def _possible(losses: Sequence[Float]) -> list[int]:
-    """Which pairs have a probability above 0."""
-    possible = [k for k, part in enumerate(losses) if not np.isposinf(part).any()]
-    if not possible:
-        raise InputError(
-            f"This model can say none of the {len(losses)} targets: each is too long for its source; give other pairs."
-        )
-    return possible
-
-
-def _likelihood(
-    run: Run, references: Sequence[str], losses: Sequence[Float], starts: Sequence[Float], place: Mapping[int, int]
-) -> Likelihood:
-    """What each reference costs; <sos> is free, since every sentence has it. ``place`` says where its losses are."""
+def _likelihood(run: Run, references: Sequence[str], losses: Mapping[int, Float]) -> Likelihood:
+    """What each reference costs; <sos> is free, since every sentence has it. ``losses`` are by the pair's number."""
     spell = speller(run.target)
-    unknown = {row: unknown_words(references[row], run.target) for row in place}
+    unknown = {row: unknown_words(references[row], run.target) for row in losses}
     spelling = {row: sum(map(spell.cost, words)) for row, words in unknown.items()}
     nats: list[float | None] = [None] * len(references)
-    for row, k in place.items():
-        nats[row] = float(losses[k].sum() - starts[k].sum()) + spelling[row]
+    for row, part in losses.items():
+        nats[row] = float(part.sum() - part[0]) + spelling[row]
     lengths = [characters(text) for text in references]
-    total = sum(lengths[row] for row in place)
+    total = sum(lengths[row] for row in losses)
     return Likelihood(
         per_character=math.fsum(x for x in nats if x is not None) / total,
         characters=total,
-        pairs=len(place),
+        pairs=len(losses),
         unknown=sum(map(len, unknown.values())),
         spelling=math.fsum(spelling.values()),
         lowercase=run.settings.vocabulary.lowercase,
@@ -331,3 +308,42 @@ def _table(title: str, groups: Sequence[Group]) -> str:
         for g in groups
     ]
     return "\n".join([head, *rows])
+
+
+WHY_THEY_DIFFER = (
+    "It ignores case and splits words as Moses does; sacrebleu's BLEU keeps case and splits by its own rule (13a). "
+    "Compare it with papers that score this way, and with nothing else."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiteratureBleu(Result):
+    """BLEU over lower-cased Moses tokens; ``recipe`` says how it was counted."""
+
+    bleu: float
+    language: str
+    recipe: str
+
+    def __str__(self) -> str:
+        return f"BLEU {self.bleu:.1f} as in the literature ({self.recipe}). {WHY_THEY_DIFFER}"
+
+
+def literature_bleu(translations: Sequence[str], references: Sequence[str], *, language: str) -> LiteratureBleu:
+    """BLEU of lower-cased Moses tokens; ``language`` is that of the references ("en", "de", ...), for its rules."""
+    require("BLEU as in the literature", "sacremoses", "sacrebleu", extra="translator")
+    import sacrebleu
+    import sacremoses
+
+    clean, split = sacremoses.MosesPunctNormalizer(lang=language), sacremoses.MosesTokenizer(lang=language)
+
+    def tokens(sentence: str) -> str:
+        return str(split.tokenize(clean.normalize(sentence), return_str=True, escape=False)).lower()
+
+    # force: the text looks tokenised to sacrebleu, which warns about it unless told that this is meant
+    metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
+    counted = metric.corpus_score([tokens(said) for said in translations], [[tokens(meant) for meant in references]])
+    return LiteratureBleu(
+        bleu=float(counted.score),
+        language=language,
+        recipe=f"lower-cased, sacremoses {sacremoses.__version__} tokens of {language}, no smoothing",
+    )

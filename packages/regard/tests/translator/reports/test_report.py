@@ -31,7 +31,7 @@ from regard.translator.reports.figures import (
     log_ticks,
     nice_ticks,
 )
-from regard.translator.reports.word_marks import common_subsequence, mark
+from regard.translator.reports.tables import common_subsequence, mark
 from regard.translator.runs.files import BEST
 from regard.translator.runs.log import LOG
 from regard.translator.studies.comparison import compare, compare_runs

@@ -11,33 +11,34 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from regard import __version__
 from regard.errors import InputError
+from regard.extras import require
 from regard.files import write_file
-from regard.pictures import NEEDED
 from regard.progress import Notify, ignore
 from regard.results import Result
 from regard.translator.data.corpus import Corpus
 from regard.translator.engines.run import load_run
 from regard.translator.models.own_translator import OwnCode
 from regard.translator.reports import tables
-from regard.translator.reports.comparison_sections import comparison_section
-from regard.translator.reports.paragraphs import comparison_paragraph, run_sentence, study_sentence
-from regard.translator.reports.run_sections import ScoredRun, run_section
-from regard.translator.reports.study_sections import study_section
-from regard.translator.runs.example import run_folder
-from regard.translator.runs.files import RUN
+from regard.translator.reports.run_sections import (
+    ScoredRun,
+    comparison_paragraph,
+    run_section,
+    run_sentence,
+    study_sentence,
+)
+from regard.translator.reports.study_sections import comparison_section, study_section
+from regard.translator.runs.files import RUN, run_folder
 from regard.translator.runs.records import Record, check_comparable, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
 from regard.translator.studies.comparison import bootstrap_of, check_same_data, evaluation_pairs, group_by_seed
-from regard.translator.studies.comparison_record import PLAN, comparison_results, read_comparison
+from regard.translator.studies.comparison_record import PLAN, comparison_results, read_comparison, summarise
 from regard.translator.studies.search_record import STUDY, read_study
-from regard.translator.studies.summary import summarise
 from regard.translator.training.preparation import load_data
 
 FORMATS = ("html", "pdf")
@@ -76,7 +77,7 @@ def report(
 ) -> Report:
     """Write one report about ``folders`` (of runs, comparisons, studies) to the file ``out``.
 
-    Its ``format`` is html or pdf; left out, the ending of ``out`` says which. The PDF needs matplotlib.
+    Its ``format`` is html or pdf; left out, the ending of ``out`` says which. The PDF needs typst.
 
     Runs of the same data and vocabulary are compared too; where they are not, the page says why. A page that is
     there already is kept, unless ``replace``. Runs of somebody's ``own`` model open with its code.
@@ -97,7 +98,7 @@ def report(
     made = page.html().encode()
     if format == "pdf":
         page.say("setting the PDF")
-        made = _pdf(page)
+        made = page.pdf()
     write_file(out, made)
     return Report(
         page=str(out),
@@ -117,15 +118,9 @@ def checked_format(out: Path, format: str | None) -> str:
         raise InputError(f"A report is {' or '.join(FORMATS)}, not {chosen!r}; give --format html or --format pdf.")
     if ending in FORMATS and ending != chosen:
         raise InputError(f"{out} ends like {ending}, and the format is {chosen}; give another --out or --format.")
-    if chosen == "pdf" and find_spec("matplotlib") is None:
-        raise InputError(NEEDED)
+    if chosen == "pdf":
+        require("A report as PDF", "typst", "matplotlib", extra="reports")
     return chosen
-
-
-def _pdf(page: _Page) -> bytes:
-    from regard.translator.reports.pdf import report_pdf  # matplotlib, which a page does without
-
-    return report_pdf(page.html(), title=page.title, author=page.author)
 
 
 class _Page:
@@ -198,6 +193,16 @@ class _Page:
             f"<h1>{html.escape(self.title)}</h1>{author}{concluded}{nav}{notes}{''.join(self.sections)}"
             f"<footer>{made}</footer></body></html>\n"
         )
+
+    def pdf(self) -> bytes:
+        """The page as sheets, with a note about characters that no font has."""
+        from regard.translator.reports.pdf import report_pdf  # typst and matplotlib, which a page does without
+
+        made, notes = report_pdf(self.html(), title=self.title, author=self.author)
+        if notes:
+            self.notes += notes
+            made, _ = report_pdf(self.html(), title=self.title, author=self.author)  # with the note on its first sheet
+        return made
 
     def _compare_runs(self, scored: Sequence[ScoredRun]) -> None:
         """A comparison of plain runs, where one is possible; a table and the reason where it is not."""

@@ -1,229 +1,173 @@
-"""The report as a PDF: the same sections as the page, set on A4 with numbered pages.
+"""The report's page as a PDF: typst sets it on sheets of A4.
 
-The page's HTML is the one source. Each element becomes strips, which are drawn from top to bottom and never cut; a
-strip that asks for it stays on the sheet of the next one, as a heading does.
+Every element of the page becomes one call of the typst function of its name, and ``sheets.typ`` says how each looks.
+Text travels as string literals, so nothing in it can be taken for markup; pictures stay the SVG that they are. Words
+can be searched and copied, and the same page gives the same file: nothing in it says when it was made.
+
+Letters are Libertinus, which typst carries, and DejaVu, which comes with matplotlib. A character that both lack is set
+in the first font of this machine that has it. One that no font has is drawn as matplotlib's "last resort" box, which
+names its script, and a note says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import functools
+import json
+import re
+from collections.abc import Iterable
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
 
-from regard.translator.reports.markup import Node, read_markup
-from regard.translator.reports.paper import BAND, HEIGHT, MONO, RULE, SOFT, Paper, Style
-from regard.translator.reports.strips import BOTTOM, LEFT, RIGHT, ROOM, TOP, Draw, Strip, space, stack
-from regard.translator.reports.svg_drawing import PIXEL, draw_picture, picture_size
-from regard.translator.reports.table_strips import settings_strips, table_strips
-from regard.translator.reports.typesetting import LEADING, Line, break_lines, pieces_of
+from regard.errors import InputError
+from regard.extras import require
 
-BODY = Style(size=10.5)
-_HEADS = {"h1": 21.0, "h2": 15.0, "h3": 11.5}
-_HIGHEST = BOTTOM - TOP - 90  # of a picture, so that its heading and its caption find room on the sheet
-
-
-def report_pdf(page: str, *, title: str, author: str = "") -> bytes:
-    """The PDF of a page of ours, which is given as HTML."""
-    paper = Paper()
-    nodes = [*next(read_markup(page).find("body")).nodes()]
-    strips: list[Strip] = []
-    for node, after in zip(nodes, [*nodes[1:], None], strict=True):
-        leads = after is not None and after.kind == "settings"  # its words are on the sheet of what they are about
-        strips += [replace(strip, stays=True) if leads else strip for strip in _strips(node)]
-    _fill(paper, strips)
-    _number(paper, title)
-    return paper.pdf(title=title, author=author)
+_LETTERS = ("Libertinus Serif", "DejaVu Sans")
+_LAST_RESORT = "Last Resort High-Efficiency"
+_PICTURE = re.compile(r"<svg (.*?)</svg>", re.DOTALL)
+_SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+_LISTS = ("facts", "maps", "settings")  # the classes of elements whose children are handed over one by one
+_ROWS = {"table", "tr", "thead", "tbody", "dl"}  # elements with no text of their own: blanks inside mean nothing
+_SKIPPED = {"head", "nav", "style", "title"}
 
 
-def _fill(paper: Paper, strips: Sequence[Strip]) -> None:
-    """Put the strips on sheets."""
-    y = TOP
-    for i, strip in enumerate(strips):
-        needed = strip.height
-        for follower in strips[i + 1 :] if strip.stays else ():
-            needed += follower.height
-            if not follower.stays:
-                break
-        if needed > BOTTOM - TOP:  # what cannot be together on any sheet need not wait for a new one
-            needed = strip.height
-        if (strip.new_sheet or y + needed > BOTTOM) and y > TOP:
-            paper.turn()
-            y = TOP
-            if strip.head is not None:
-                strip.head.draw(paper, LEFT, y)
-                y += strip.head.height
-        strip.draw(paper, LEFT, y)
-        y += strip.height
+def report_pdf(page: str, *, title: str, author: str = "") -> tuple[bytes, list[str]]:
+    """The PDF of a report's page, and a note about characters that no font on this machine has."""
+    require("A report as PDF", "typst", "matplotlib", extra="reports")
+    import typst
+
+    families, missing = choose_fonts(set(page))
+    source = typst_source(page, families, title=title, author=author)
+    try:
+        made: bytes = typst.compile(source.encode(), font_paths=[str(_font_folder())])
+    except typst.TypstError as error:
+        raise InputError(f"The PDF could not be set ({str(error)[:200]}); write the page with --format html.") from None
+    return made, [_missing_note(missing)] if missing else []
 
 
-def _number(paper: Paper, title: str) -> None:
-    """A line at the foot of every sheet: what it is, and which of how many."""
-    written, style = paper.sheets, Style(size=8, colour=SOFT)
-    for count, sheet in enumerate(written, 1):
-        # paper writes on its last sheet: each is made the last in turn
-        paper.sheets = [sheet]
-        paper.text(LEFT, HEIGHT - 32, title, style)
-        paper.text(RIGHT, HEIGHT - 32, f"{count} / {len(written)}", style, anchor="right")
-    paper.sheets = written
+def typst_source(page: str, families: Iterable[str], *, title: str, author: str) -> str:
+    """The page in typst's language."""
+    translation = _Translation(page, families)
+    facts = f"title: {_literal(title)}, author: ({_literal(author)},)" if author else f"title: {_literal(title)}"
+    template = (resources.files("regard.translator.reports") / "sheets.typ").read_text(encoding="utf-8")
+    listed = "(" + "".join(f"{_literal(family)}, " for family in families) + ")"
+    # the date is left out, so that the same page gives the same file
+    head = f"#set document({facts}, date: none)\n#show: sheets.with({listed})\n"
+    return f"{template}\n{head}{''.join(translation.parts)}"
 
 
-def _strips(node: Node) -> Iterator[Strip]:
-    """The strips of one element of the page."""
-    match node.tag, node.kind:
-        case (("h1" | "h2" | "h3"), _):
-            yield from _heading(node)
-        case "p", _:
-            yield from _paragraph(node)
-        case "figure", _:
-            yield from _figure(node)
-        case "div", "scroll":
-            yield from table_strips(node)
-        case "div", "facts":
-            yield from _facts(node)
-        case "div", "sample":
-            yield from _sample(node)
-        case "div", "settings":
-            yield from settings_strips(node)
-        case "pre", _:
-            yield from _commands(node)
-        case "footer", _:
-            yield space(14)
-            yield from _lines(break_lines(pieces_of(node, replace(BODY, size=8, colour=SOFT)), ROOM))
-        case "nav", _:
+class _Translation(HTMLParser):
+    """Reads our own page, in which every element is closed, and writes one call for each element."""
+
+    def __init__(self, page: str, families: Iterable[str]) -> None:
+        super().__init__(convert_charrefs=True)
+        self.families = ", ".join(reversed(list(families)[:2])) + "".join(f", {name}" for name in list(families)[2:])
+        self.parts: list[str] = []
+        self.ends: list[tuple[str, str, str]] = []  # of the open elements: name, class, what closes the call
+        self.skipping = 0
+        self.pictures = _PICTURE.findall(page)
+        self.feed(_PICTURE.sub("<img>", page))
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        kind = dict(attrs).get("class") or ""
+        if tag == "meta" or tag == "img":
+            self.parts += [self._picture()] if tag == "img" else []
             return
+        self.skipping += tag in _SKIPPED
+        begin, end = self._call(tag, kind)
+        self.parts.append("" if self.skipping else begin)
+        self.ends.append((tag, kind, end))
+
+    def handle_endtag(self, tag: str) -> None:
+        _, _, end = self.ends.pop()
+        self.parts.append("" if self.skipping else end)
+        self.skipping -= tag in _SKIPPED
+
+    def handle_data(self, data: str) -> None:
+        inside = self.ends[-1][0] if self.ends else ""
+        if not self.skipping and inside not in _ROWS and (data.strip() or inside not in ("", "html", "body")):
+            self.parts.append(f"#{_literal(data)};")
+
+    def _call(self, tag: str, kind: str) -> tuple[str, str]:
+        """What opens and what closes the call for an element."""
+        parent, parent_kind = self.ends[-1][:2] if self.ends else ("", "")
+        match tag, kind:
+            case "div", "facts" | "maps" | "settings" | "sample":
+                return f'#{kind}("{kind}", (', "));"
+            case "div", _ if parent_kind in _LISTS:
+                return "[", "],"
+            case "dt" | "dd", _:
+                return "[", "],"
+            case "table", _:
+                plain = any(held == "settings" for _, held, _ in self.ends)
+                return f"#{'plain' if plain else 'html'}-table({_literal(kind)}, (", "));"
+            case "tr", _:
+                return f"(class: {_literal(kind)}, head: {str(parent == 'thead').lower()}, cells: (", ")),"
+            case "td" | "th", _:
+                return f"(class: {_literal(kind)}, body: [", "]),"
+            case "small", _ if parent_kind == "n":
+                return '#linebreak();#small("")[', "];"
+            case (("html" | "body" | "head" | "div" | "thead" | "tbody" | "dl" | "nav" | "ul" | "li" | "a"), _):
+                return "", ""
+        return f"#{tag}({_literal(kind)})[", "];"
+
+    def _picture(self) -> str:
+        svg = self.pictures.pop(0)
+        width, height = _SIZE.search(svg).groups()  # type: ignore[union-attr]  # every picture of ours says its size
+        svg = svg.replace("system-ui, sans-serif", self.families)
+        whole = _literal(f'<svg xmlns="http://www.w3.org/2000/svg" {svg}</svg>')
+        return f"#picture({whole}, {width}, {height});"
 
 
-def _lines(lines: Sequence[Line], *, indent: float = 0.0, stays: bool = False) -> Iterator[Strip]:
-    for line in lines:
-        yield Strip(height=line.height, draw=_line(line, indent), stays=stays)
+def _literal(text: str) -> str:
+    """A string literal of typst."""
+    return json.dumps(text, ensure_ascii=False)
 
 
-def _line(line: Line, indent: float) -> Draw:
-    return lambda paper, x, y: line.draw(paper, x + indent, y + line.height / LEADING)
+def choose_fonts(characters: set[str]) -> tuple[list[str], list[str]]:
+    """The font families that these characters need, in the order in which they are tried; and those that none has."""
+    wanted = {c for c in characters if c.isprintable() and not c.isspace()}
+    wanted -= _font_characters(_font_folder() / "DejaVuSans.ttf")
+    families = list(_LETTERS)
+    for family, path in _other_fonts() if wanted else ():
+        if covered := wanted & _font_characters(Path(path)):
+            wanted -= covered
+            families.append(family)
+    return [*families, *([_LAST_RESORT] if wanted else [])], sorted(wanted)
 
 
-def _heading(node: Node) -> Iterator[Strip]:
-    style = Style(size=_HEADS[node.tag], bold=True)
-    new = node.tag == "h2" and node.kind != "first"
-    yield Strip(height={"h1": 0.0, "h2": 16.0, "h3": 13.0}[node.tag], draw=_draw_nothing, stays=True, new_sheet=new)
-    yield from _lines(break_lines(pieces_of(node, style), ROOM), stays=True)
-    if node.tag != "h3":
-        yield Strip(height=7, draw=lambda paper, x, y: paper.line([(x, y), (x + ROOM, y)], linewidth=0.9), stays=True)
-    yield space(3)
+def _missing_note(missing: list[str]) -> str:
+    shown = ", ".join(f"{c} (U+{ord(c):04X})" for c in missing[:5]) + ", ..." * (len(missing) > 5)
+    return (
+        f"No font on this machine has {shown}: in the PDF a box stands in their place; install a font with them, or "
+        "write the page with --format html."
+    )
 
 
-def _draw_nothing(paper: Paper, x: float, y: float) -> None:
-    return
+def _other_fonts() -> list[tuple[str, str]]:
+    """The families of this machine with one file of each, the same order every time."""
+    import typst
+
+    held = [font for font in typst.Fonts(include_embedded_fonts=False).fonts() if font.style == "normal" and font.path]
+    plainest = sorted(held, key=lambda font: (font.family, abs(font.weight - 400), str(font.path)))
+    return [(family, str(path)) for family, path in {font.family: font.path for font in reversed(plainest)}.items()][
+        ::-1
+    ]
 
 
-def _paragraph(node: Node) -> Iterator[Strip]:
-    style = replace(BODY, size=9, colour=SOFT) if node.kind == "lead" else BODY
-    indent = 9.0 if node.kind == "warn" else 0.0
-    lines = break_lines(pieces_of(node, style), ROOM - indent)
-    for line in lines:
-        yield Strip(height=line.height, draw=_warning_line(line, indent) if indent else _line(line, 0.0))
-    yield space(5, stays=False)
+@functools.cache
+def _font_characters(path: Path) -> frozenset[str]:
+    """The characters that a font file has."""
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        return frozenset(map(chr, FT2Font(str(path)).get_charmap()))
+    except (OSError, RuntimeError):  # a format that matplotlib does not read
+        return frozenset()
 
 
-def _warning_line(line: Line, indent: float) -> Draw:
-    def draw(paper: Paper, x: float, y: float) -> None:
-        paper.box(x, y - 1, 3, line.height, colour="#E69F00")
-        line.draw(paper, x + indent, y + line.height / LEADING)
+def _font_folder() -> Path:
+    import matplotlib
 
-    return draw
-
-
-def _facts(node: Node) -> Iterator[Strip]:
-    """Boxes with a big number and what it is, four in a row."""
-    boxes, gap = list(node.nodes()), 8.0
-    across = 5 if len(boxes) in (5, 9, 10) else 4  # no box alone in its row
-    width = (ROOM - gap * (across - 1)) / across
-    for start in range(0, len(boxes), across):
-        row = []
-        for box in boxes[start : start + across]:
-            number, name = box.nodes()
-            big = break_lines(pieces_of(number, Style(size=14, bold=True)), width - 14)
-            row.append([*big, *break_lines(pieces_of(name, Style(size=8.3, colour=SOFT)), width - 14)])
-        height = max(sum(line.height for line in lines) for lines in row) + 12
-        yield Strip(height=height + gap, draw=_boxes(row, width, height, gap))
-
-
-def _boxes(row: Sequence[Sequence[Line]], width: float, height: float, gap: float) -> Draw:
-    def draw(paper: Paper, x: float, y: float) -> None:
-        for i, lines in enumerate(row):
-            left = x + i * (width + gap)
-            paper.box(left, y, width, height, colour="white", edge=RULE)
-            stack(paper, lines, left + 7, y + 5)
-
-    return draw
-
-
-def _figure(node: Node) -> Iterator[Strip]:
-    caption = next(node.find("figcaption"))
-    maps = next((div for div in node.nodes() if div.kind == "maps"), None)
-    yield space(2)
-    if maps is None:
-        for svg in node.find("svg"):
-            width, height = picture_size(svg)
-            scale = min(PIXEL, ROOM / width, _HIGHEST / height)
-            yield Strip(height=height * scale + 3, draw=_picture(svg, scale), stays=bool(caption.text()))
-    else:
-        yield from _maps(maps)
-    yield from _lines(break_lines(pieces_of(caption, Style(size=8.8, colour=SOFT)), ROOM))
-    yield space(7, stays=False)
-
-
-def _picture(svg: Node, scale: float) -> Draw:
-    return lambda paper, x, y: draw_picture(paper, svg, left=x, top=y, scale=scale)
-
-
-def _maps(node: Node) -> Iterator[Strip]:
-    """Small pictures with their titles, two or three in a row."""
-    panels = [(next(div.find("p"), None), next(div.find("svg"))) for div in node.nodes()]
-    across = 3 if len(panels) > 2 else 2
-    width = (ROOM - 12 * (across - 1)) / across
-    for start in range(0, len(panels), across):
-        row = panels[start : start + across]
-        scales = [min(PIXEL, width / picture_size(svg)[0]) for _, svg in row]
-        height = max(picture_size(svg)[1] * scale for (_, svg), scale in zip(row, scales, strict=True)) + 16
-        yield Strip(height=height, draw=_panels(row, scales, width), stays=start + across >= len(panels))
-
-
-def _panels(row: Sequence[tuple[Node | None, Node]], scales: Sequence[float], width: float) -> Draw:
-    def draw(paper: Paper, x: float, y: float) -> None:
-        for i, ((title, svg), scale) in enumerate(zip(row, scales, strict=True)):
-            left = x + i * (width + 12)
-            if title is not None:
-                paper.text(left, y + 9, title.text(), Style(size=8.3, colour=SOFT))
-            draw_picture(paper, svg, left=left, top=y + 12, scale=scale)
-
-    return draw
-
-
-def _sample(node: Node) -> Iterator[Strip]:
-    """One sentence: source, reference, translations."""
-    parts = list(next(node.find("dl")).nodes())
-    names = [break_lines(pieces_of(part, Style(size=8.5, colour=SOFT)), 96) for part in parts[::2]]
-    wide = 12 + max(line.width for lines in names for line in lines)
-    said = [break_lines(pieces_of(part, replace(BODY, size=10)), ROOM - 12 - wide) for part in parts[1::2]]
-    heights = [max(sum(x.height for x in a), sum(x.height for x in b)) for a, b in zip(names, said, strict=True)]
-
-    def draw(paper: Paper, x: float, y: float) -> None:
-        paper.box(x, y, 2, sum(heights), colour=RULE)
-        for name, lines, height in zip(names, said, heights, strict=True):
-            stack(paper, name, x + 10, y + 1.5)
-            stack(paper, lines, x + 10 + wide, y)
-            y += height
-
-    yield Strip(height=sum(heights) + 9, draw=draw)
-
-
-def _commands(node: Node) -> Iterator[Strip]:
-    style = Style(font=MONO, size=7.4)
-    lines = [line for text in node.text().split("\n") for line in break_lines([(text, style)], ROOM - 14)]
-    height = sum(line.height for line in lines) + 10
-
-    def draw(paper: Paper, x: float, y: float) -> None:
-        paper.box(x, y, ROOM, height, colour=BAND)
-        stack(paper, lines, x + 7, y + 5)
-
-    yield Strip(height=height + 6, draw=draw)
+    return Path(matplotlib.get_data_path()) / "fonts" / "ttf"

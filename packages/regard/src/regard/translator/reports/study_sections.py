@@ -1,4 +1,7 @@
-"""The part of the page about a search: what was tried, what mattered, and the default beside the best."""
+"""The part of the page about a search: what was tried, what mattered, and the default beside the best.
+
+The part of the page about a comparison: intervals, paired differences, groups, translations side by side.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.progress import duration
+from regard.translator.data.corpus import Pairs
 from regard.translator.reports import figures, tables
-from regard.translator.reports.comparison_sections import comparison_tables
+from regard.translator.reports.run_sections import attention_maps, comparison_paragraph
+from regard.translator.runs.settings import Settings
+from regard.translator.scoring.significance import Bootstrap
+from regard.translator.studies.comparison_record import DIGITS, NLL, Comparison, GroupRow, Results
 from regard.translator.studies.search_record import Trial, Tuning
 
 _KINDS = {"complete": 0, "pruned": 1}
@@ -165,3 +172,193 @@ def _trial_title(trial: Trial) -> str:
 
 def _format_value(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+_COLUMNS = ["validation perplexity", "validation perplexity without <sos>", "perplexity", NLL, "BLEU", "chrF"]
+_CHARTS = [("validation perplexity", "lower is better"), ("BLEU", "higher is better")]
+
+
+def comparison_section(
+    comparison: Comparison, results: Results, pairs: Pairs | None, why_not: str, *, title: str, anchor: str,
+    first: bool, numbers: bool = True,
+) -> str:  # fmt: skip
+    """A comparison, whole; without its ``numbers`` where they are on the page already."""
+    return "".join(
+        [
+            tables.heading(2, title, anchor, "first" if first else ""),
+            comparison_tables(comparison) if numbers else "",
+            *(
+                [tables.heading(3, "Learning curves"), _curves(results)]
+                if comparison.has("validation perplexity")
+                else []
+            ),
+            *_groups(comparison.groups, [e.name for e in comparison.entries]),
+            _translations(results, pairs, why_not),
+            _how(results),
+        ]
+    )
+
+
+def comparison_tables(comparison: Comparison) -> str:
+    """Means with intervals, as a table and as pictures, and the differences."""
+    names = [e.name for e in comparison.entries]
+    seeds = ", ".join(map(str, comparison.seeds))
+    columns = [m for m in _COLUMNS if comparison.has(m)]  # the notes say why one is missing
+    rows = [
+        [html.escape(e.name), *(tables.interval(e.measures[m], DIGITS.get(m, 2)) for m in columns),
+         f"{e.parameters:,}", duration(e.cpu_seconds)]
+        for e in comparison.entries
+    ]  # fmt: skip
+    several = "Mean and 95 % t-interval over the seeds" if len(comparison.seeds) > 1 else "Seed"
+    said = comparison_paragraph(comparison)
+    parts = [
+        *([tables.paragraph(said)] if said else []),
+        tables.paragraph(
+            f"{several} {seeds}. All but validation perplexity are of {comparison.scored_on}; perplexities count <sos> "
+            "unless said; NLL is in nats, unknown words spelled out."
+        ),
+        tables.table(["", *columns, "weights", "CPU time"], rows),
+        *(tables.paragraph(note) for note in comparison.notes),
+        *(tables.paragraph(f"{e.name}: {'; '.join(e.coverage)}.") for e in comparison.entries if e.coverage),
+        tables.paragraph(f"BLEU {comparison.bleu_signature}; chrF {comparison.chrf_signature}.", "lead"),
+    ]
+    for measure, better in ((m, b) for m, b in _CHARTS if comparison.has(m)):
+        dots = [(n, [_dot(e.measures[measure])]) for n, e in zip(names, comparison.entries, strict=True)]
+        svg = figures.dots(dots, title=measure, x_label=f"{measure} ({better})")
+        parts.append(tables.figure(svg, ""))
+    if comparison.differences:
+        parts += [tables.heading(3, "Differences, paired by seed"), _differences(comparison)]
+    if comparison.bootstrap is not None:
+        parts += [tables.heading(3, "Differences, paired by test sentence"), _bootstrap(comparison.bootstrap)]
+    return "".join(parts)
+
+
+def _differences(comparison: Comparison) -> str:
+    rows = []
+    for d in comparison.differences:
+        low, high, digits = d.interval.low, d.interval.high, max(2, DIGITS.get(d.measure, 2))
+        span = "" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
+        p = "" if d.holm is None else "&lt;0.001" if d.holm < 0.001 else f"{d.holm:.3f}"
+        rows.append([d.measure, html.escape(f"{d.second} minus {d.first}"), html.escape(d.verdict),
+                     f"{d.interval.mean:+.{digits}f}", span, p])  # fmt: skip
+    note = (
+        "Each interval is a 95 % t-interval of the differences between runs of the same seed, which saw the same "
+        "pairs in the same order. The last column corrects for looking at several pairs (Holm)."
+    )
+    head = ["measure", "", "verdict", "difference", "95 % interval", "p, corrected"]
+    return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")
+
+
+def _bootstrap(bootstrap: Bootstrap) -> str:
+    rows = []
+    for d in bootstrap.differences:
+        digits = max(2, DIGITS.get(d.measure, 2))
+        span = f"{d.low:+.{digits}f} to {d.high:+.{digits}f}"
+        rows.append([d.measure, html.escape(f"{d.second} minus {d.first}"), html.escape(d.verdict),
+                     f"{d.difference:+.{digits}f}", span, f"{d.p:.3f}", f"{d.holm:.3f}"])  # fmt: skip
+    note = (
+        f"Paired bootstrap: {bootstrap.samples:,} draws of {bootstrap.sentences:,} test sentences, "
+        f"seed {bootstrap.seed}. It says how other test sentences would come out for these weights; differences paired "
+        "by seed, how other trainings would. p is two-sided; the last column corrects it for looking at several pairs "
+        "(Holm)."
+    )
+    head = ["measure", "", "verdict", "difference", "95 % interval", "p", "p, corrected"]
+    return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")
+
+
+def _curves(results: Results) -> str:
+    lines = []
+    for name, runs in results.items():
+        members = [[e.perplexity for e in r.epochs] for r, _ in runs]
+        shortest = min(map(len, members))
+        mean = [sum(m[i] for m in members) / len(members) for i in range(shortest)]
+        lines.append(figures.Line(name=name, y=mean, members=members if len(members) > 1 else ()))
+    svg = figures.curves(lines, title="Validation perplexity", x_label="epoch", y_label="validation perplexity")
+    return tables.figure(
+        svg, "Validation perplexity counting <sos>, logarithmic: the mean over seeds, each seed thinner."
+    )
+
+
+def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[str]:
+    parts = []
+    for kind in ("length", "phenomenon"):
+        rows = [g for g in groups if g.kind == kind]
+        if not rows:
+            continue
+        chart = [(g.name, [_dot(g.bleu[n]) for n in names]) for g in rows]
+        pairs = [f"{g.pairs:,} pairs" for g in rows]
+        svg = figures.dots(
+            chart, title=f"BLEU by {kind}", names=names, x_label="BLEU", zero=True, least=0, note=pairs.__getitem__
+        )
+        fitting = [(g.name, [_dot(g.perplexity[n]) for n in names]) for g in rows if len(g.perplexity) == len(names)]
+        label = "perplexity, counting <sos> (lower is better)"
+        below = (
+            figures.dots(fitting, title=f"Perplexity by {kind}", names=names, x_label=label, least=1) if fitting else ""
+        )
+        cells = [
+            [
+                g.name,
+                f"{g.pairs:,}",
+                *(f"{g.bleu[n].mean:.1f}" for n in names),
+                *(f"{g.exact[n].mean:.1%}" for n in names),
+            ]
+            for g in rows
+        ]
+        head = [kind if kind == "phenomenon" else "source length", "pairs"]
+        head += [*(f"BLEU, {n}" for n in names), *(f"exact, {n}" for n in names)]
+        parts += [
+            tables.heading(3, f"By {kind if kind == 'phenomenon' else 'source length'}"),
+            tables.figure(svg, ""),
+            tables.figure(below, ""),
+            tables.table(head, cells),
+        ]
+    return parts
+
+
+def _translations(results: Results, pairs: Pairs | None, why_not: str) -> str:
+    if pairs is None:
+        return tables.paragraph(f"Translations are left out: {why_not}", "warn")
+    firsts = {name: runs[0] for name, runs in results.items()}
+    lowercase = next(iter(firsts.values()))[0].settings.vocabulary.lowercase
+    said = {name: scores["translations"] for name, (_, scores) in firsts.items()}
+    return "".join(
+        [
+            tables.heading(3, "Translations of the first seed, ordered by the first variant from best to worst"),
+            tables.legend(),
+            tables.samples(pairs, said, lowercase=lowercase),
+            attention_maps([(name, record) for name, (record, _) in firsts.items()], pairs, sentences=1),
+        ]
+    )
+
+
+def _how(results: Results) -> str:
+    first = next(iter(results.values()))[0][0]
+    changes = [
+        [html.escape(name), html.escape(_different(runs[0][0].settings, first.settings) or "as below")]
+        for name, runs in results.items()
+    ]
+    folders = [f"regard translator score {runs[0][0].folder}" for runs in results.values()]
+    return "".join(
+        [
+            tables.heading(3, "Settings"),
+            tables.table(["", "what differs from the settings below"], changes, numbers=2),
+            tables.settings_table(first.settings),
+            tables.paragraph(f"Data fingerprint (sha256): {first.about['fingerprint']}", "lead"),
+            tables.heading(3, "Commands"),
+            tables.commands([first.about.get("command", ""), *folders]),
+        ]
+    )
+
+
+def _different(settings: Settings, other: Settings) -> str:
+    ours, theirs = settings.to_dict(), other.to_dict()
+    return "; ".join(
+        f"{section}.{key} = {value}"
+        for section, content in ours.items()
+        for key, value in content.items()
+        if value != theirs[section][key]
+    )
+
+
+def _dot(interval: Any) -> figures.Dot:
+    return figures.Dot(value=interval.mean, low=interval.low, high=interval.high)

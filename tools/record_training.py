@@ -26,8 +26,8 @@ from regard.files import write_file
 
 if TYPE_CHECKING:
     from regard.translator.runs import records
+    from regard.translator.studies.comparison_record import Comparison
     from regard.translator.studies.search_record import Tuning
-    from regard.translator.studies.summary import Comparison
 
 ROOT = Path(__file__).parent.parent
 RECORDS = Path(training_figures.__file__).parent / "records"

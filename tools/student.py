@@ -21,9 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 HOME = ROOT / "packages" / "regard" / "src" / "regard"
 STARTS = (
-    "regard.grading.assignments.public_checks",
     "regard.coursework.catalogue",
     "regard.coursework.answers.template",
+    "regard.coursework.derivations.report",
     "regard.cli.output",
     "regard.grading.assignments.assignment_file",
     "regard.grading.cells",
@@ -39,7 +39,7 @@ SHAKEN = (
 )
 CUT = (  # named in functions that this wheel never calls
     *("regard.design", "regard.translator", "regard.lab", "regard.demo", "regard.subspace", "regard.pictures"),
-    *("regard.coursework.checker", "regard.coursework.training_figures"),
+    *("regard.coursework.checker", "regard.coursework.training_figures", "regard.coursework.derivations.gaps"),
     *("regard.grading.solutions", "regard.grading.questions.statements", "regard.grading.assignments.assignment_check"),
     *("regard.noise.optimised_queries", "regard.noise.coursework_settings", "regard.noise.comparison"),
     *("regard.noise.pictures", "regard.positions.pictures"),
@@ -71,6 +71,7 @@ def claims(
     file: Annotated[str | None, typer.Argument(help="With --template, the file to write.")] = None,
     template: Annotated[bool, typer.Option("--template", help="Write the function to fill in.")] = False,
     answer: Annotated[str | None, typer.Option(metavar="FILE.py:NAME", help="Check your own answer.")] = None,
+    derivation: Annotated[str | None, typer.Option(metavar="FILE", help="Check your own derivation.")] = None,
     jail: Annotated[bool, typer.Option("--jail", help="Run it where it reaches nothing of yours.")] = False,
     seed: Annotated[int, typer.Option(help="Of the instances.")] = 0,
     limit: Annotated[float, typer.Option(help="Seconds that your code may run.")] = 10.0,
@@ -83,6 +84,12 @@ def claims(
         for known, claim in catalogue.items():
             print(f"{known}: {claim.question.signature}" if claim.question else f"{known}: asks for words")
         return
+    if derivation is not None:
+        from regard.coursework.derivations.report import check_file
+
+        report = check_file(name, derivation)
+        print(report.to_json() if as_json else report)
+        raise typer.Exit(report.exit_code)
     if template == (answer is not None):
         raise InputError("Give --template FILE or --answer FILE.py:NAME; this build has no answers of its own.")
     claim = catalogue[name]
@@ -100,7 +107,7 @@ def grade(
 ) -> None:
     """Run the public checks of an assignment on your file."""
     from regard.sandbox.jail import Tier, best_tier
-    from regard.grading.assignments.public_checks import run_public_checks
+    from regard.grading.cells import run_public_checks
     from regard.grading.assignments.assignment_file import read_assignment
     from regard.grading.submissions.submission import read_submissions
 
@@ -284,6 +291,10 @@ class Build:
             made[f"regard/{inside}"] = (HOME / inside).read_text(encoding="utf-8")
         lists = (HOME / "coursework" / "checklists.toml").read_text(encoding="utf-8")
         made["regard/coursework/checklists.toml"] = re.sub(KEY, 'key = ""', lists)
+        for path in sorted(
+            (HOME / "coursework" / "derivations" / "problems").glob("*.toml")
+        ):  # goals and rules, no proofs
+            made[f"regard/coursework/derivations/problems/{path.name}"] = path.read_text(encoding="utf-8")
         made["regard/__init__.py"] = f'"""Regard, the students\' build."""\n\n__version__ = {version()!r}\n'
         made["regard/cli/__init__.py"] = COMMANDS.lstrip()
         made["regard/__main__.py"] = "from regard.cli import main\n\nmain()\n"

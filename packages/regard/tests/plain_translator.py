@@ -6,7 +6,6 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from regard.translator.data.vocabulary import PAD
-from regard.translator.models.ctc_loss import Labels
 
 
 def plain_loss(model, batch, *, smoothing=0.0):
@@ -14,28 +13,6 @@ def plain_loss(model, batch, *, smoothing=0.0):
     scores = model.scores(batch)
     labels = batch.target[:, batch.target.shape[1] - scores.shape[1] :]  # a given <sos> has no scores
     return F.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=PAD, label_smoothing=smoothing)
-
-
-def plain_ctc(states, weight, bias, labels, slots, *, smoothing=0.0):
-    """(1 - s) * -log p(target) + s * sum over slots of mean over words of -log p, summed over sentences that fit."""
-    log_p = torch.log_softmax(states @ weight.T + bias, dim=-1)
-    total = log_p.new_zeros(())
-    for row, count in enumerate(slots.tolist()):
-        if int(labels.slots_needed[row]) > count:
-            continue
-        words, mine = labels.words[row : row + 1, : int(labels.lengths[row])], log_p[row : row + 1, :count]
-        loss = F.ctc_loss(mine.transpose(0, 1), words, (count,), (words.shape[1],), blank=PAD, reduction="sum")
-        total = total + (1 - smoothing) * loss - smoothing * mine.mean(2).sum()
-    return total
-
-
-def plain_ctc_loss(model, batch, *, smoothing=0.0):
-    """The loss of a CTC model from all its scores, as if the output layer were the identity."""
-    scores = model(batch.source)
-    words, slots = scores.shape[2], (batch.source != PAD).sum(1) * model.slots.each
-    one = torch.eye(words), torch.zeros(words)
-    total = plain_ctc(scores, *one, Labels.of(batch.target), slots, smoothing=smoothing)
-    return total / (len(batch.labels) - len(batch))
 
 
 def plain_dropout(states, share, drawn):

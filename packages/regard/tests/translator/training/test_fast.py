@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from plain_translator import plain_adamw, plain_ctc_loss, plain_dropout, plain_loss
+from plain_translator import plain_adamw, plain_dropout, plain_loss
 from regard.errors import InputError
 from regard.translator.data.batches import Batch, EncodedPairs, epoch_plan, plan, table
 from regard.translator.decoding.translation import TranslationModel
@@ -27,12 +27,11 @@ KINDS = {
     "encoder-decoder": ["layers=2", "decoder_layers=2"],
     "tied": ["model.kind=encoder-decoder", "layers=1", "decoder_layers=1", "tied=true", "joint=true"],
 }
-MODELS = {**KINDS, "ctc": ["layers=2", "decoder_layers=1", "tied=true", "joint=true"]}
 
 
 def settings_of(kind: str, *changes: str) -> Settings:
     named = [] if kind == "tied" else [f"model.kind={kind}"]
-    return Settings().with_changes([*SIZES, *named, *MODELS[kind], *changes])
+    return Settings().with_changes([*SIZES, *named, *KINDS[kind], *changes])
 
 
 def lists(draw: np.random.Generator, count: int) -> list[list[int]]:
@@ -66,11 +65,11 @@ def assert_equal(fast: tuple[float, dict[str, torch.Tensor]], plain: tuple[float
         torch.testing.assert_close(fast[1][name], gradient, rtol=1e-3, atol=2e-4, msg=name)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_loss_and_gradients_are_those_of_all_scores(kind):
     batch = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7))
     settings = settings_of(kind)
-    plain = loss_and_gradients(settings, [batch], plain_ctc_loss if kind == "ctc" else plain_loss)
+    plain = loss_and_gradients(settings, [batch], plain_loss)
     assert_equal(loss_and_gradients(settings, [batch]), plain)
 
 
@@ -166,11 +165,7 @@ def test_an_agreement_keeps_two_passes_together():
     ("changes", "message"),
     [
         (["agreement=5"], "agreement compares two passes that dropout makes differ; set model.dropout too"),
-        (
-            ["agreement=5", "dropout=0.1", "model.kind=ctc", "decoder_layers=1"],
-            "agreement compares places, and a path through ctc's slots has none; set it to 0",
-        ),
-        (["agreement=-1", "dropout=0.1"], "training.agreement must be 0.0 or more"),
+        (["agreement=-1", "dropout=0.1"], "training.agreement must be a number from 0 to 1000"),
     ],
 )
 def test_an_agreement_that_makes_no_sense_is_refused(changes, message):

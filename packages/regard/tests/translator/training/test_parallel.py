@@ -36,8 +36,7 @@ KINDS = {
     "encoder": ["weight_decay=0.01", "clip=0.5"],
     "reads-padding": ["model.kind=reads-padding", "smoothing=0.1"],
     "encoder-decoder": ["model.kind=encoder-decoder", *DEEP, "average=0.9", "batching=equal-length", "batch_tokens=36"],
-    "ctc": ["model.kind=ctc", *DEEP, "schedule=cosine", "warmup=3"],
-    "pieces": ["vocabulary.kind=bpe", "vocabulary.size=40", "data.longest=12", "piece_dropout=0.3"],
+    "untied": ["model.kind=encoder-decoder", "layers=1", "decoder_layers=1", "schedule=cosine", "warmup=3"],
 }
 
 LAUNCHER = textwrap.dedent(

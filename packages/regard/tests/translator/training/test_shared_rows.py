@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.translator.training import shared_rows as module
-from regard.translator.training.shared_rows import SharedRows, shared_rows
+from regard.translator.training import parallel as module
+from regard.translator.training.parallel import SharedRows, shared_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux")
 SIZE, LENGTH = 3, 7

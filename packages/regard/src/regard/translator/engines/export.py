@@ -36,8 +36,7 @@ from regard.translator.models.encoder import Attention, FeedForward, Output, Vec
 from regard.translator.models.encoder_decoder import EncoderDecoder
 from regard.translator.models.layers import Decoder, Encoder
 from regard.translator.models.own_translator import KIND
-from regard.translator.runs.example import is_packaged
-from regard.translator.runs.files import SETTINGS, VOCABULARY, json_file
+from regard.translator.runs.files import SETTINGS, VOCABULARY, is_packaged, json_file
 from regard.translator.runs.settings import load_settings
 
 ABOUT = "export.json"

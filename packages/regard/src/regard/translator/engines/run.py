@@ -17,14 +17,12 @@ from regard.translator.data.vocabulary import Vocabulary
 from regard.translator.decoding.confidence import UNTOLD, Baseline, reasons_for_doubt
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.decoding.translation import TranslationModel, Translations, translate_ids
-from regard.translator.models.averaging import use_averages
-from regard.translator.models.checkpoint_tensors import put_weights, read_weights
+from regard.translator.models.checkpoint_tensors import put_weights, read_weights, use_averages
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
 from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import missing_digest_note
-from regard.translator.runs.example import run_folder
 from regard.translator.runs.files import (
     BEST,
     LAST,
@@ -32,6 +30,7 @@ from regard.translator.runs.files import (
     USUAL,
     explain_errors,
     read_json,
+    run_folder,
 )
 from regard.translator.runs.records import check_name, read_about
 from regard.translator.runs.settings import Settings, load_settings
@@ -107,8 +106,8 @@ class Run:
     def attention(self, sentence: str, *, cut: bool = False) -> SentenceAttention:
         """The translation of one sentence, and which source token each written one read, in every layer and head.
 
-        The layers are those that read the source: of an encoder-decoder the decoder's, of ctc those after its places
-        were doubled. Too long a sentence is refused, or cut, as in :meth:`translate`.
+        The layers are those that read the source: in an encoder-decoder, the decoder's. A sentence that is too long is
+        refused, or cut, as in :meth:`translate`.
         """
         (ids,), shortened = encode_sources([sentence], self.source, longest=self.settings.data.longest, cut=cut)
         words = self.source, self.target
@@ -131,7 +130,7 @@ def checked_beam(settings: Settings, beam: int) -> int:
         raise InputError(f"beam must be 1 (greedy) or more, not {beam}.")
     if beam > 1 and not uses_search(settings):
         raise InputError(
-            f"A beam of {beam} is for models that search, encoder-decoder and ctc; this {settings.model.kind} says all "
+            f"A beam of {beam} is for the encoder-decoder, which searches; this {settings.model.kind} writes all "
             "places at once, each word the best there: leave --beam out."
         )
     return beam

@@ -30,8 +30,15 @@ from regard.translator.runs.records import Record, check_comparable, is_finished
 from regard.translator.runs.settings import Settings, with_new_settings
 from regard.translator.scoring.scores import score
 from regard.translator.scoring.significance import SAMPLES, SEED, Bootstrap, check_samples, paired_bootstrap
-from regard.translator.studies.comparison_record import PLAN, read_comparison, read_plan
-from regard.translator.studies.summary import Comparison, Results, shared_nll, summarise
+from regard.translator.studies.comparison_record import (
+    PLAN,
+    Comparison,
+    Results,
+    read_comparison,
+    read_plan,
+    shared_nll,
+    summarise,
+)
 from regard.translator.studies.variants import Variant, read_variants
 from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import Watch, train

@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
-from regard.translator.studies.retries import retry_callback, silence_warnings
-from regard.translator.studies.storage import import_optuna, load_study, without_password
+from regard.translator.studies.storage import (
+    import_optuna,
+    load_study,
+    retry_callback,
+    silence_warnings,
+    without_password,
+)
 
 if TYPE_CHECKING:
     import optuna

@@ -6,6 +6,7 @@ the vocabulary and tokenisation, the epochs, the seed, and that a model of one l
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from regard.declared_tables import Mistakes, entry, read_table, suggest
 from regard.errors import InputError
 from regard.toml import parse_toml, read_toml
 from regard.translator.runs.settings import Settings
-from regard.written_numbers import is_finite_number
 
 _ONE_LAYER = ("encoder", "reads-padding")
 _FIXED = {
@@ -27,17 +28,16 @@ _FIXED = {
     "training.threads": "threads change how long it takes, not what is learnt",
     "training.save_every": "checkpoints do not change what is learnt",
 }
-_BUILT_IN = {"encoder-decoder": "good", "ctc": "ctc"}  # the space of a kind; of the others, coursework
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
     """Numbers from ``low`` to ``high``, both included; evenly in the logarithm if ``log``."""
 
-    low: float
-    high: float
-    step: float | None = None
-    log: bool = False
+    low: int | float = entry(about="the smallest value to try")
+    high: int | float = entry(about="the largest value to try")
+    step: int | float | None = entry(None, "try only low, low + step, ...", above=0)
+    log: bool = entry(False, "evenly in the logarithm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,8 @@ class Space:
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, to tell two spaces apart; the name does not count."""
         return {
-            key: entry if isinstance(entry, list) else {k: v for k, v in vars(entry).items() if v is not None}
-            for key, entry in self.entries.items()
+            key: tried if isinstance(tried, list) else {k: v for k, v in vars(tried).items() if v is not None}
+            for key, tried in self.entries.items()
         }
 
     def defaults(self, settings: Settings) -> dict[str, Any] | None:
@@ -65,21 +65,21 @@ class Space:
 
 
 def load_space(space: str | Path | None, settings: Settings) -> Space:
-    """A search space from a TOML file, or a built-in one by its name (coursework, quick, good, ctc).
+    """A search space from a TOML file, or a built-in one by its name (coursework, quick, good).
 
     None: the built-in one for the settings' kind of model. Raises InputError naming every mistake at once.
     """
-    name = _BUILT_IN.get(settings.model.kind, "coursework") if space is None else str(space)
+    name = str(space if space is not None else "good" if settings.model.kind == "encoder-decoder" else "coursework")
     values = _read(name)
-    mistakes: list[str] = []
+    mistakes = Mistakes(f"The search space {name}")
     entries = {
-        key: entry for key, given in _flat(values, mistakes) if (entry := _entry(key, given, settings, mistakes))
+        key: tried
+        for key, given in _flat(values, mistakes)
+        if (tried := _choices_or_range(key, given, settings, mistakes))
     }
-    if not entries and not mistakes:
-        mistakes.append("it has nothing to try.")
-    if mistakes:
-        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        raise InputError("\n- ".join([f"The search space {name} has {count}:", *mistakes]))
+    if not entries and not mistakes.sentences:
+        mistakes.add("it has nothing to try.")
+    mistakes.raise_if_any()
     return Space(name=name, entries=entries)
 
 
@@ -114,92 +114,88 @@ def _read(name: str) -> dict[str, Any]:
         ) from None
 
 
-def _flat(values: Mapping[str, Any], mistakes: list[str]) -> Iterator[tuple[str, Any]]:
+def _flat(values: Mapping[str, Any], mistakes: Mistakes) -> Iterator[tuple[str, Any]]:
     for section, content in values.items():
         if isinstance(content, Mapping):
             yield from ((f"{section}.{key}", given) for key, given in content.items())
         else:
-            mistakes.append(f"{section} must be a section: write [{section}] on a line of its own.")
+            mistakes.add(f"{section} must be a section: write [{section}] on a line of its own.")
 
 
-def _entry(key: str, given: Any, settings: Settings, mistakes: list[str]) -> list[Any] | Range | None:
+def _choices_or_range(key: str, given: Any, settings: Settings, mistakes: Mistakes) -> list[Any] | Range | None:
     fixed = _FIXED.get(key) or _FIXED.get(key.partition(".")[0])
     if key in ("model.layers", "model.decoder_layers") and settings.model.kind in _ONE_LAYER:
         fixed = "one layer stays one layer"
     if fixed:
-        mistakes.append(f"{key} cannot be searched: {fixed}.")
+        mistakes.add(f"{key} cannot be searched: {fixed}.")
         return None
-    section, _, name = key.partition(".")
-    if not hasattr(settings, section) or not hasattr(getattr(settings, section), name):
-        mistakes.append(f"there is no setting {key!r}.")
+    known = [f"{section}.{name}" for section, content in dataclasses.asdict(settings).items() for name in content]
+    if key not in known:
+        mistakes.add(f"there is no setting {key!r}{suggest(key, known)}")
         return None
     if isinstance(given, list):
         return _choices(key, given, settings, mistakes)
     if isinstance(given, Mapping):
         return _range(key, given, settings, mistakes)
-    mistakes.append(f"{key} must be a list of choices or a range {{low = ..., high = ...}}, not {given!r}.")
+    mistakes.add(f"{key} must be a list of choices or a range {{low = ..., high = ...}}, not {given!r}.")
     return None
 
 
-def _choices(key: str, given: list[Any], settings: Settings, mistakes: list[str]) -> list[Any] | None:
-    before = len(mistakes)
+def _choices(key: str, given: list[Any], settings: Settings, mistakes: Mistakes) -> list[Any] | None:
+    before = len(mistakes.sentences)
     if not given or len({json.dumps(v) for v in given}) < len(given):
-        mistakes.append(f"{key} needs one choice or more, each once.")
+        mistakes.add(f"{key} needs one choice or more, each once.")
     if key == "model.kind":
-        mistakes.extend(_unlike_kinds(given, settings))
-    mistakes.extend(problem for value in given if (problem := _refusal(key, value, settings)))
-    if len(mistakes) > before:
+        _add_unlike_kinds(given, settings, mistakes)
+    for value in given:
+        _add_refusal(key, value, settings, mistakes)
+    if len(mistakes.sentences) > before:
         return None
     kind = type(value_of(settings, key))
     return [kind(value) for value in given]
 
 
-def _unlike_kinds(given: list[Any], settings: Settings) -> Iterator[str]:
+def _add_unlike_kinds(given: list[Any], settings: Settings, mistakes: Mistakes) -> None:
     """Kinds that have one layer where the settings' has several, or the other way round."""
     one_layer = settings.model.kind in _ONE_LAYER
     rule = "one layer stays one layer" if one_layer else f"it has one layer, and {settings.model.kind} has several"
-    yield from (f"model.kind cannot be {kind!r}: {rule}." for kind in given if (kind in _ONE_LAYER) != one_layer)
+    for kind in given:
+        if (kind in _ONE_LAYER) != one_layer:
+            mistakes.add(f"model.kind cannot be {kind!r}: {rule}.")
 
 
-def _range(key: str, given: Mapping[str, Any], settings: Settings, mistakes: list[str]) -> Range | None:
-    before = len(mistakes)
-    unknown = sorted(given.keys() - {"low", "high", "step", "log"})
-    if unknown or not {"low", "high"} <= given.keys():
-        mistakes.append(f"{key} needs low and high, and may have step or log; it has {', '.join(given)}.")
-        return None
-    numbers = [given[k] for k in ("low", "high", "step") if k in given]
-    if not all(map(is_finite_number, numbers)):
-        mistakes.append(f"{key}: low, high and step must be numbers, and they are {str(numbers)[:200]}.")
-        return None
+def _range(key: str, given: Mapping[str, Any], settings: Settings, mistakes: Mistakes) -> Range | None:
+    before = len(mistakes.sentences)
     if type(value_of(settings, key)) not in (int, float):
-        mistakes.append(f"{key} is not a number, so it needs a list of choices.")
+        mistakes.add(f"{key} is not a number, so it needs a list of choices.")
         return None
-    wanted = Range(low=given["low"], high=given["high"], step=given.get("step"), log=bool(given.get("log", False)))
+    wanted = read_table(Range, given, mistakes, where=f"{key}: ")
+    if wanted is None:
+        return None
     if wanted.low >= wanted.high:
-        mistakes.append(f"{key}: low must be below high, and they are {wanted.low} and {wanted.high}.")
+        mistakes.add(f"{key}: low must be below high, and they are {wanted.low} and {wanted.high}.")
     if wanted.log and (wanted.low <= 0 or wanted.step is not None):
-        mistakes.append(f"{key}: a logarithmic range needs low above 0 and no step.")
-    if wanted.step is not None and wanted.step <= 0:
-        mistakes.append(f"{key}: step must be above 0, not {wanted.step}.")
-    mistakes.extend(problem for value in (wanted.low, wanted.high) if (problem := _refusal(key, value, settings)))
-    return wanted if len(mistakes) == before else None
+        mistakes.add(f"{key}: a logarithmic range needs low above 0 and no step.")
+    for value in (wanted.low, wanted.high):
+        _add_refusal(key, value, settings, mistakes)
+    return wanted if len(mistakes.sentences) == before else None
 
 
-def _refusal(key: str, value: Any, settings: Settings) -> str:
+def _add_refusal(key: str, value: Any, settings: Settings, mistakes: Mistakes) -> None:
     """What the settings say against one value; conflicts with other settings are the search's business."""
     try:
         settings.with_changes([change(key, value)])
     except InputError as error:
         lines = [line.removeprefix("- ") for line in str(error).splitlines()[1:]]
-        return next((line for line in lines if line.startswith(key)), "")
-    return ""
+        for line in [line for line in lines if line.startswith(key)][:1]:
+            mistakes.add(line)
 
 
-def _holds(entry: list[Any] | Range, value: Any) -> bool:
-    if isinstance(entry, list):
-        return value in entry
+def _holds(tried: list[Any] | Range, value: Any) -> bool:
+    if isinstance(tried, list):
+        return value in tried
     number = float(value)
-    steps = (number - entry.low) / (entry.step or 1)
+    steps = (number - tried.low) / (tried.step or 1)
     # 0.1 + 0.2 is not 0.3: a value on a step is one up to rounding
-    on_a_step = entry.step is None or abs(steps - round(steps)) < 1e-9
-    return entry.low <= number <= entry.high and on_a_step
+    on_a_step = tried.step is None or abs(steps - round(steps)) < 1e-9
+    return tried.low <= number <= tried.high and on_a_step

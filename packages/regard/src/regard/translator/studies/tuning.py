@@ -44,14 +44,6 @@ from regard.translator.runs.log import Epoch, read_log
 from regard.translator.runs.records import is_finished
 from regard.translator.runs.settings import Settings
 from regard.translator.studies.comparison import compare_variants
-from regard.translator.studies.retries import (
-    REASON,
-    earlier_numbers,
-    is_interrupted,
-    ordinal,
-    replaced_numbers,
-    retry_interrupted,
-)
 from regard.translator.studies.search_record import (
     CONFIRM,
     Tuning,
@@ -66,7 +58,17 @@ from regard.translator.studies.search_record import (
     trial_folder,
 )
 from regard.translator.studies.space import Range, Space, change, load_space
-from regard.translator.studies.storage import Storage, open_storage, without_password
+from regard.translator.studies.storage import (
+    REASON,
+    Storage,
+    earlier_numbers,
+    is_interrupted,
+    open_storage,
+    ordinal,
+    replaced_numbers,
+    retry_interrupted,
+    without_password,
+)
 from regard.translator.studies.variants import Variant
 from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import Step, Watch, train

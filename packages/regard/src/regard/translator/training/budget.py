@@ -21,15 +21,14 @@ def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6)
     taken to cost a third of a training step for each batch. Nothing of it is kept.
     """
     s = settings.training
-    pairs = data.epoch(1, seed=s.seed)
-    batches = epoch_plan(pairs, settings, 1)
+    batches = epoch_plan(data.train, settings, 1)
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
     with deterministic_algorithms(s.threads):
         model = first_model(settings, data)
         optimiser = build_optimiser(settings, model, words=len(data.target))
         spent, tokens = 0.0, 0
         for number, rows in enumerate(chosen):
-            batch = pairs.batch(rows)
+            batch = data.train.batch(rows)
             began = time.process_time()
             seed_dropout(model, s.seed, number)
             optimiser.zero_grad(set_to_none=True)
@@ -39,4 +38,4 @@ def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6)
             if number:
                 spent, tokens = spent + time.process_time() - began, tokens + len(batch.labels)
     a_token = spent / max(tokens, 1)
-    return s.epochs * a_token * (pairs.target_tokens + data.validation.target_tokens / 3)
+    return s.epochs * a_token * (data.train.target_tokens + data.validation.target_tokens / 3)

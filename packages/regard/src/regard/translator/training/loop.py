@@ -27,8 +27,13 @@ from regard.results import Result
 from regard.translator.data.batches import Batch, epoch_plan
 from regard.translator.decoding.translation import TranslationModel
 from regard.translator.engines.run import load_run
-from regard.translator.models.averaging import Average
-from regard.translator.models.checkpoint_tensors import model_tensors, optimiser_tensors, restore, write_weights
+from regard.translator.models.checkpoint_tensors import (
+    Average,
+    model_tensors,
+    optimiser_tensors,
+    restore,
+    write_weights,
+)
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.own_translator import OwnCode, OwnTranslator, build_own
 from regard.translator.models.size import check_size, count_parameters
@@ -83,19 +88,16 @@ class Training(Result):
     wall_seconds: float
     rate: float  # target tokens per CPU-second
     fingerprint: str
-    left_out: int  # training pairs whose target the model cannot say, whatever its weights
     own: str = ""  # my.py:NAME, where the model is somebody's own
 
     def __str__(self) -> str:
         b = self.best
         epochs = "1 epoch" if len(self.epochs) == 1 else f"{len(self.epochs)} epochs"
-        left_out = f"{self.left_out:,} training pairs were left out: the model cannot say their targets.\n"
         return (
             f"Trained {epochs} of {self.target_tokens:,} target tokens ({self.parameters:,} weights) "
             f"in {self.cpu_seconds:.0f} CPU-seconds, {self.wall_seconds:.0f} s by the clock: {self.rate:,.0f} tokens "
             f"per CPU-second.\nBest validation perplexity: {b.perplexity:.2f} counting <sos>, "
             f"{b.perplexity_without_sos:.2f} without it, after epoch {b.epoch} of {len(self.epochs)}.\n"
-            f"{left_out if self.left_out else ''}"
             f"The run is in {self.folder}: try  regard translator score {self.folder}"
             f"{f' --model {self.own}' if self.own else ''}"
         )
@@ -230,7 +232,7 @@ class _Trainer:
         self.trained = [p for p in model.parameters() if p.requires_grad]
         self.average = Average(model, decay=s.average) if s.average else None
         self.at = _Position()
-        self.steps = self._count_steps()  # of the whole run: the schedule of the learning rate ends there
+        self.steps = s.epochs * len(self._plan(1))  # of the whole run: the schedule of the learning rate ends there
         self.tokens_here = self.steps_here = 0  # by this process, for its pace
         self.began_here = (time.process_time(), time.monotonic())
         team.clock = self.began_here[0]
@@ -260,11 +262,9 @@ class _Trainer:
             say(missing_digest_note(self.folder / LAST))
 
     def _epoch(self) -> None:
-        pairs = self.data.epoch(self.at.epoch, seed=self.settings.training.seed)
-        batches = epoch_plan(pairs, self.settings, self.at.epoch)
         self.model.train()
-        for rows in batches[self.at.batch :]:
-            batch = pairs.batch(rows)
+        for rows in self._plan(self.at.epoch)[self.at.batch :]:
+            batch = self.data.train.batch(rows)
             loss = self._step(batch)
             self._after_step(batch, loss)
         self._after_epoch()
@@ -362,15 +362,7 @@ class _Trainer:
         )
 
     def _plan(self, epoch: int) -> list[Whole]:
-        pairs = self.data.epoch(epoch, seed=self.settings.training.seed)
-        return epoch_plan(pairs, self.settings, epoch)
-
-    def _count_steps(self) -> int:
-        """Of the whole run; where words are cut anew every epoch, epochs differ by a few."""
-        epochs = self.settings.training.epochs
-        if self.data.pieces is None:
-            return epochs * len(self._plan(1))
-        return sum(len(self._plan(epoch)) for epoch in range(1, epochs + 1))
+        return epoch_plan(self.data.train, self.settings, epoch)
 
     def _progress(self, loss: float) -> Step:
         at = self.at
@@ -452,6 +444,5 @@ def _result(folder: Path, model: TranslationModel, data: PreparedData) -> Traini
         wall_seconds=last.wall_seconds,
         rate=data.train.target_tokens * len(epochs) / last.cpu_seconds,
         fingerprint=data.corpus.fingerprint,
-        left_out=model.cannot_say(data.train),
         own=model.code.name if isinstance(model, OwnTranslator) else "",
     )

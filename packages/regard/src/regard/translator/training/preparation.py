@@ -1,14 +1,21 @@
-"""What comes before the first step: the corpus, the vocabularies, the pairs as ids, pretrained vectors."""
+"""What comes before the first step: the corpus, the vocabularies, the pairs as ids, pretrained vectors.
+
+Somebody's own model, on exactly the tokens that ours are scored on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from regard.errors import InputError
 from regard.translator.data.batches import EncodedPairs, encode
 from regard.translator.data.corpus import Corpus, load_corpus
-from regard.translator.data.piece_dropout import PieceDropout
+from regard.translator.data.sources import TEST, TRAIN, VALIDATION, Pairs
 from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
+from regard.translator.engines.run import Run
 from regard.translator.models.embeddings import Vectors, initial_vectors
+from regard.translator.models.own_translator import KIND, OwnCode, build_own
 from regard.translator.runs.settings import Settings
 
 
@@ -24,11 +31,6 @@ class PreparedData:
     validation: EncodedPairs
     source_vectors: Vectors | None
     target_vectors: Vectors | None
-    pieces: PieceDropout | None = None  # the training sources in other pieces every epoch
-
-    def epoch(self, number: int, *, seed: int) -> EncodedPairs:
-        """The training pairs as an epoch (from 1) of a run with this seed sees them."""
-        return self.train if self.pieces is None else self.pieces.epoch(number, seed=seed)
 
     def remarks(self) -> list[str]:
         """What to know before training: counts, leaks, pairs left out, and how much of the text vectors cover."""
@@ -67,26 +69,16 @@ def prepare(settings: Settings, corpus: Corpus | None = None) -> PreparedData:
     ]
     # vocabularies from all training pairs, whatever share is trained on: shares then differ in nothing else
     fitting = encode(corpus.train, source, target, longest=s.data.longest)
-    train = fitting.subsample(s.data.share)
     return PreparedData(
         corpus=corpus,
         source=source,
         target=target,
-        train=train,
+        train=fitting.subsample(s.data.share),
         fitting=len(fitting),
         validation=encode(corpus.validation, source, target, longest=s.data.longest),
         source_vectors=vectors[0],
         target_vectors=vectors[1],
-        pieces=_piece_dropout(s, corpus, train, source),
     )
-
-
-def _piece_dropout(settings: Settings, corpus: Corpus, train: EncodedPairs, source: Vocabulary) -> PieceDropout | None:
-    share = settings.vocabulary.piece_dropout
-    if not (share and isinstance(source, BPEVocabulary)):
-        return None
-    sentences = [corpus.train.source[i] for i in train.kept]
-    return PieceDropout(train, sentences, source, share=share, longest=settings.data.longest)
 
 
 def load_data(settings: Settings) -> Corpus:
@@ -117,3 +109,34 @@ def _vocabularies(settings: Settings, corpus: Corpus) -> tuple[Vocabulary, Vocab
         for text in sides
     ]
     return built[0], built[-1]
+
+
+Words = tuple[Vocabulary, Vocabulary]
+
+
+def own_run(code: OwnCode, settings: Settings, words: Words) -> Run:
+    """The model as a run that has no folder: it can translate and be scored."""
+    source, target = words
+    model = build_own(code, settings, len(source), len(target), to_train=False).eval()
+    return Run(folder=Path(code.name), settings=settings, source=source, target=target, model=model, facts={}, about={})
+
+
+def own_settings(settings: Settings) -> Settings:
+    """The same, for a model of one's own."""
+    return replace(settings, model=replace(settings.model, kind=KIND))
+
+
+def tokens_of(settings: Settings, split: str) -> tuple[Words, Pairs, str]:
+    """The vocabularies that these settings make of their data, the pairs of a split, and how to call them."""
+    data = prepare(replace(settings, embedding=replace(settings.embedding, source="learned", target="learned")))
+    return ((data.source, data.target), *split_pairs(data.corpus, split))
+
+
+def split_pairs(corpus: Corpus, split: str) -> tuple[Pairs, str]:
+    """The pairs of train, validation or test, and how to call them."""
+    if split not in (TRAIN, VALIDATION, TEST):
+        raise InputError(f"There is no split {split!r}; give {TEST}, {VALIDATION} or {TRAIN}.")
+    pairs = corpus.splits.get(split)
+    if pairs is None:
+        raise InputError(f"{corpus.name} has no test set; give --split validation.")
+    return pairs, f"the {split} pairs of {corpus.name}"

@@ -73,7 +73,6 @@ def first_files(
         "command": command,
         "processes": processes,
         "pairs": {"train": len(data.train), "validation": len(data.validation)},
-        "cannot_say": {"train": model.cannot_say(data.train), "validation": model.cannot_say(data.validation)},
         "target_tokens": data.train.target_tokens,
         "words": {"source": len(data.source), "target": len(data.target)},
         "parameters": count_parameters(model),

@@ -1,7 +1,6 @@
-"""Every known way to get attention wrong: each with its sentence and its cure.
+"""Every known way to get attention wrong: each a function in the place of a right one, with its sentence and its cure.
 
-Told in two ways. ``reference.py`` is a Transformer in NumPy whose switches (``reference_switches.py``) are mistakes:
-for one model without an original. ``rewrites`` has rules that undo a mistake while a torch model runs
-(``rewrite_mode.py``): for two models that should be equal. It may import the ground and :mod:`regard.tracing`. Begin
-with ``catalogue.py``.
+``layer.py`` is a plain Transformer in NumPy, stage by stage; ``embedding.py``, ``attention.py`` and ``feed_forward.py``
+have its steps and beside each step the mistakes. ``rewrites`` has rules that undo a mistake while a torch model runs.
+It may import the ground and :mod:`regard.tracing`. Begin with ``mistake.py``, then ``layer.py``.
 """

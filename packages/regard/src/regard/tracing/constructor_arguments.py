@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ NAMES = {
     "width": "hiddendim dmodel hiddensize embeddim embedsize embdim embsize modeldim dim width nembd hiddim "
     "embeddingdim d ninp features size embeddingsize nembed modelsize hidden dimmodel modelwidth inputwidth "
     "embed dembed emb nstate normalizedshape numhiddens featuresize channels embdims dimensions dimension "
-    "dimhidden hiddenunits units embedding",
+    "dimhidden hiddenunits units embedding dwordvec wordvecdim dimmodel",
     "heads": "numheads nheads nhead heads h numattentionheads head attentionheads numhead numofheads headcount "
     "headsnum nhhead mhaheads",
     "head_width": "querykeysize "
@@ -56,7 +57,7 @@ NAMES = {
     "ffhiddensize",
     "longest": "maxlength maxlen seqlen maxseqlen blocksize maxposition sequencelength longest contextlength places "
     "maxsequencelength seqlength maxpositions maxseqlength ctxlen nctx contextsize maxpositionembeddings "
-    "length numpositions maxtokens npositions srcmaxlen maxseq contextwindow",
+    "length numpositions nposition nctx ctx maxtokens npositions srcmaxlen maxseq contextwindow",
     "layers": "numlayers nlayers layers n nlayer numblocks depth numencoderlayers nblocks numenclayers nenclayers nx",
     "pad": "padidx paddingidx padid padtoken srcpadidx padtokenid pad trgpadidx padindex srcpad paddingindex",
     "dropout": ""
@@ -75,6 +76,52 @@ LANGUAGES = {"src", "source", "tgt", "trg", "target"}
 WORDS = {"vocab", "vocabulary", "word", "words", "token", "tokens"}
 COUNTS = {"n", "num", "number", "of", "size", "count", "len"}
 DECLARE = 'REGARD = {"arguments": {"%s": "%s"}}'
+
+
+CONFIGURATIONS = {
+    "config",
+    "cfg",
+    "conf",
+    "configuration",
+    "args",
+    "hparams",
+    "opt",
+    "opts",
+    "settings",
+    "hp",
+    "params",
+}
+
+
+class FilledConfig(dict[str, Any]):
+    """A configuration object: each field that is asked for by name, as an attribute or a key, has its small size."""
+
+    def __init__(self, sizes: Mapping[str, Any], used: dict[str, Any], own: Any) -> None:
+        super().__init__()
+        self.__dict__.update(_sizes=sizes, _used=used, _own=own)
+
+    def __getattr__(self, name: str) -> Any:
+        role = None if name.startswith("__") else role_of(name)
+        if role in self._sizes:
+            self._used[role] = self._sizes[role]
+            return self._sizes[role]
+        if not name.startswith("__") and hasattr(self._own, name):
+            return getattr(self._own, name)
+        raise AttributeError(f"the configuration has no {name!r} whose meaning is known")
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return getattr(self, name, default)
+
+
+def _own_configuration(factory: Any, annotation: Any) -> Any:
+    """The class that the file calls a configuration: the argument's own, or one whose name says so."""
+    if isinstance(annotation, type) and annotation not in (dict, inspect.Parameter.empty):
+        return annotation
+    here = vars(sys.modules.get(getattr(factory, "__module__", ""), type)).items()
+    return next((one for name, one in here if "config" in name.lower() and isinstance(one, type)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +167,19 @@ def chosen_arguments(
             chosen[parameter.name] = used[role] = sizes[role]
         elif parameter.name in declared:
             chosen[parameter.name] = declared[parameter.name]
+        elif parameter.default is parameter.empty and plain_name(parameter.name) in CONFIGURATIONS:
+            chosen[parameter.name] = FilledConfig(sizes, used, _own_configuration(factory, parameter.annotation))
         elif parameter.default is parameter.empty:
             raise InputError(
                 f"The constructor's argument {parameter.name!r} has no default and no name that is known; say what it "
                 f"means in the file, as in {DECLARE % (parameter.name, 'source_words')}, or target_words, width, "
                 "heads, head_width, inner, longest, or a value of your own."
             )
+    widths = [name for name in chosen if name not in declared and role_of(name) == "width"]
+    inner = [name for name in widths if "hid" in name.lower()]
+    if "inner" not in used and 0 < len(inner) < len(widths):  # two widths: were both one number, nobody could tell them
+        chosen |= dict.fromkeys(inner, sizes["inner"])
+        used["inner"] = sizes["inner"]
     for name in declared:
         if name not in {parameter.name for parameter in known}:
             raise InputError(

@@ -20,7 +20,7 @@ from regard.tracing import seeded_draws
 from regard.tracing.constructor_arguments import PLACES, BuiltModel, build
 from regard.tracing.recording import Recording, Run, Slope
 from regard.tracing.seeded_draws import FRESH, SHAPES
-from regard.tracing.tracer import array, failure_from, files_of, trace
+from regard.tracing.tracer import Tracer, array, failure_from, files_of, trace
 
 STEP = 1e-8  # of the differences: at 1e-6 the kinks of ReLU accuse correct models
 
@@ -70,6 +70,7 @@ def make_recording(built: BuiltModel, asked: Probe, *, files: frozenset[str], se
         slopes=() if any(run.raised for run in runs) else slopes(module, asked, seed),
         unregistered=built.unregistered,
         unsteady=is_unsteady(asked),
+        conditions={} if any(run.raised for run in runs) else condition_differences(module, asked),
         sizes=built.sizes,
         source=next(iter(files), ""),
         **about,
@@ -245,6 +246,41 @@ def unregistered_attributes(model: nn.Module) -> tuple[str, ...]:
             if not name.startswith("_") and any(isinstance(v, nn.Module) or v.dim() > 0 for v in strange):
                 names.append(f"{path}.{name}" if path else name)
     return tuple(names)
+
+
+def condition_differences(model: nn.Module, asked: Probe) -> dict[str, float]:
+    """How far the model is from itself with gradients, in train() without dropout, and in float32; inf if it fails."""
+    kept = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    given = asked.make(SHAPES[0])
+    with torch.no_grad():
+        first = asked.call(given).double()
+    measured = {"gradients": _distance(lambda: asked.call(given), first)}
+    model.train()
+    measured["train"] = _distance(lambda: _without_dropout(lambda: asked.call(given)), first)
+    model.eval().float()
+    torch.set_default_dtype(torch.float32)
+    single = {name: one.float() if one.is_floating_point() else one for name, one in given.items()}
+    try:
+        measured["float32"] = _distance(lambda: asked.call(single), first)
+    finally:
+        torch.set_default_dtype(torch.float64)
+        model.double().load_state_dict(kept)
+    return measured
+
+
+def _distance(call: Callable[[], Tensor], wanted: Tensor) -> float:
+    """The largest difference, against the size of the numbers; NaN equals NaN."""
+    try:
+        came = call().detach().double()
+    except Exception:
+        return float("inf")
+    off = ((came - wanted).abs() / (1 + wanted.abs())).nan_to_num(0.0)
+    return float("inf") if bool((came.isnan() != wanted.isnan()).any()) else float(off.max())
+
+
+def _without_dropout(call: Callable[[], Tensor]) -> Tensor:
+    with torch.no_grad(), Tracer({}, frozenset()):
+        return call()
 
 
 def is_unsteady(asked: Probe) -> bool:

@@ -93,6 +93,7 @@ class Recording:
     buffers: dict[str, Array] = field(default_factory=dict)
     slopes: tuple[Slope, ...] = ()
     unregistered: tuple[str, ...] = ()  # attributes that .to(), state_dict() and the optimiser will not see
+    conditions: dict[str, float] = field(default_factory=dict)  # "train", ... -> how far from eval() in float64
     unsteady: bool = False  # two evaluations in eval() differ
     sizes: dict[str, Any] = field(default_factory=dict)  # what the constructor was given
     pad: int | None = None  # the id that is padding, as far as it is known

@@ -88,6 +88,7 @@ def _recording(plain: dict[str, Any]) -> Recording:
         buffers=_named_arrays(plain["buffers"]),
         slopes=_tuple_of(plain["slopes"], _slope),
         unregistered=_tuple_of(plain["unregistered"], _text),
+        conditions={_text(key): float(value) for key, value in plain["conditions"].items()},
         unsteady=bool(plain["unsteady"]),
         sizes={_text(key): _plain_value(value) for key, value in plain["sizes"].items()},
         pad=None if pad is None else _whole_number(pad, least=-(2**31), most=2**31),

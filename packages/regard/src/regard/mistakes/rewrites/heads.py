@@ -6,151 +6,119 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
 
-from regard.mistakes.rewrites.calls import (
-    PRODUCTS,
-    SDPA,
-    SDPA_NAMES,
-    VIEWS,
-    Rewrite,
-    arguments_by_name,
-    full_shape,
-    sizes,
-)
+from regard.mistakes.rewrites.calls import PRODUCTS, REPEATS, SDPA, VIEWS, Call, Memory, Repair
 
 
-def interleave_copies() -> Rewrite:
+def interleave_copies(call: Call, seen: Memory) -> Any:
     """x.repeat(1, n, 1, 1) puts the heads of a group far apart; repeat_interleave puts them side by side."""
-
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func is Tensor.expand:
-            return _exchange_copy_axis(args, axis=1)
-        if func is not Tensor.repeat or not args[0].is_floating_point():
-            return NotImplemented
-        return _interleave(args)
-
-    return rewrite
+    if call.func is Tensor.expand:
+        return _exchange_copy_axis(call, axis=1)
+    return _interleave(call) if call.func is Tensor.repeat and call.args[0].is_floating_point() else NotImplemented
 
 
-def tile_copies() -> Rewrite:
+def tile_copies(call: Call, seen: Memory) -> Any:
     """The other way round."""
-
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func is Tensor.expand:
-            return _exchange_copy_axis(args, axis=2)
-        if func not in (Tensor.repeat_interleave, torch.repeat_interleave) or args[0].ndim != 4:
-            return NotImplemented
-        return _tile(args, kwargs)
-
-    return rewrite
-
-
-def interleave_masks() -> Rewrite:
-    """A mask copied for (batch x heads) rows: the copies of one example stand side by side, as its heads do."""
-
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return _interleave(args) if func is Tensor.repeat and args[0].ndim == 3 else NotImplemented
-
-    return rewrite
-
-
-def _interleave(args: tuple[Any, ...]) -> Any:
-    times = sizes(args[1:])
-    many = [i for i, n in enumerate(times) if n > 1]
-    if len(many) != 1 or len(times) != args[0].ndim:
+    if call.func is Tensor.expand:
+        return _exchange_copy_axis(call, axis=2)
+    if call.func not in (Tensor.repeat_interleave, torch.repeat_interleave) or call.args[0].ndim != 4:
         return NotImplemented
-    return args[0].repeat_interleave(times[many[0]], dim=many[0])
-
-
-def _tile(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    given = arguments_by_name(("input", "repeats", "dim"), args, kwargs)
+    given = call.by_name
     if given.get("dim") is None or not isinstance(given.get("repeats"), int):
         return NotImplemented
-    times = [1] * args[0].ndim
+    times = [1] * call.args[0].ndim
     times[given["dim"]] = given["repeats"]
-    return args[0].repeat(*times)
+    return call.args[0].repeat(*times)
 
 
-def _exchange_copy_axis(args: tuple[Any, ...], *, axis: int) -> Any:
+def interleave_masks(call: Call, seen: Memory) -> Any:
+    """A mask copied for (batch x heads) rows: the copies of one example stand side by side, as its heads do."""
+    return _interleave(call) if call.func is Tensor.repeat and call.args[0].ndim == 3 else NotImplemented
+
+
+def _interleave(call: Call) -> Any:
+    many = [i for i, n in enumerate(call.sizes) if n > 1]
+    if len(many) != 1 or len(call.sizes) != call.args[0].ndim:
+        return NotImplemented
+    return call.args[0].repeat_interleave(call.sizes[many[0]], dim=many[0])
+
+
+def _exchange_copy_axis(call: Call, *, axis: int) -> Any:
     """Keys with an axis of copies before (1) or behind (2) the axis of heads: the two are exchanged."""
-    x, shape = args[0], sizes(args[1:])
+    x, shape = call.args[0], call.sizes
     if x.ndim != 5 or len(shape) != 5 or x.shape[axis] != 1 or shape[axis] <= 1:
         return NotImplemented
     return x.expand(*shape).transpose(1, 2)
 
 
-def split_heads() -> Rewrite:
+def split_heads(call: Call, seen: Memory) -> Any:
     """(batch, length, width) to (batch, heads, length, width of a head) by a transpose, not by a view alone."""
-
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func not in VIEWS or args[0].ndim != 3:
-            return NotImplemented
-        batch, length, width = args[0].shape
-        shape = full_shape(args[0], sizes(args[1:]))
-        if len(shape) != 4 or shape[0] != batch or shape[2] != length or shape[1] == length:
-            return NotImplemented
-        return args[0].reshape(batch, length, shape[1], width // shape[1]).transpose(1, 2)
-
-    return rewrite
+    if call.func not in VIEWS or call.args[0].ndim != 3:
+        return NotImplemented
+    (batch, length, width), shape = call.args[0].shape, call.shape
+    if len(shape) != 4 or shape[0] != batch or shape[2] != length or shape[1] == length:
+        return NotImplemented
+    return call.args[0].reshape(batch, length, shape[1], width // shape[1]).transpose(1, 2)
 
 
-def merge_heads() -> Rewrite:
+def merge_heads(call: Call, seen: Memory) -> Any:
     """And back, by a transpose too, from (batch, heads, length, width) or (batch, heads, width, length)."""
-
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func not in VIEWS or args[0].ndim != 4:
-            return NotImplemented
-        shape = full_shape(args[0], sizes(args[1:]))
-        if len(shape) != 3 or args[0].shape[1] == shape[1] or shape[0] != args[0].shape[0]:
-            return NotImplemented
-        order = {args[0].shape[3]: (0, 3, 1, 2), args[0].shape[2]: (0, 2, 1, 3)}.get(shape[1])
-        return NotImplemented if order is None else args[0].permute(order).reshape(shape)
-
-    return rewrite
+    if call.func not in VIEWS or call.args[0].ndim != 4:
+        return NotImplemented
+    x, shape = call.args[0], call.shape
+    if len(shape) != 3 or x.shape[1] == shape[1] or shape[0] != x.shape[0]:
+        return NotImplemented
+    order = {x.shape[3]: (0, 3, 1, 2), x.shape[2]: (0, 2, 1, 3)}.get(shape[1])
+    return NotImplemented if order is None else x.permute(order).reshape(shape)
 
 
-def split_contiguous_heads() -> Rewrite:
+def split_contiguous_heads(call: Call, seen: Memory) -> Any:
     """A head is a piece of columns side by side: view(batch, length, heads, width), not (..., width, heads)."""
-
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func not in VIEWS or args[0].ndim != 3:
-            return NotImplemented
-        shape = full_shape(args[0], sizes(args[1:]))
-        if len(shape) != 4 or shape[:2] != tuple(args[0].shape[:2]):
-            return NotImplemented
-        return args[0].reshape(*shape[:2], shape[3], shape[2]).transpose(2, 3)
-
-    return rewrite
+    if call.func not in VIEWS or call.args[0].ndim != 3:
+        return NotImplemented
+    shape = call.shape
+    if len(shape) != 4 or shape[:2] != tuple(call.args[0].shape[:2]):
+        return NotImplemented
+    return call.args[0].reshape(*shape[:2], shape[3], shape[2]).transpose(2, 3)
 
 
-def merge_contiguous_heads() -> Rewrite:
+def merge_contiguous_heads(call: Call, seen: Memory) -> Any:
     """And back: (batch, length, heads, width) is flattened, not (batch, length, width, heads)."""
-
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func not in VIEWS or args[0].ndim != 4:
-            return NotImplemented
-        shape = full_shape(args[0], sizes(args[1:]))
-        if len(shape) != 3 or shape[:2] != tuple(args[0].shape[:2]):
-            return NotImplemented
-        return args[0].transpose(2, 3).reshape(shape)
-
-    return rewrite
+    if call.func not in VIEWS or call.args[0].ndim != 4:
+        return NotImplemented
+    shape = call.shape
+    if len(shape) != 3 or shape[:2] != tuple(call.args[0].shape[:2]):
+        return NotImplemented
+    return call.args[0].transpose(2, 3).reshape(shape)
 
 
-def attend_between_places() -> Rewrite:
+def attend_between_places(call: Call, seen: Memory) -> Any:
     """Attention between places where it ran between the heads of one place: a transpose was forgotten."""
+    if call.func in SDPA:
+        return call.change(**{n: call.by_name[n].transpose(1, 2) for n in ("query", "key", "value")}).transpose(1, 2)
+    if call.func not in PRODUCTS or len(call.args) != 2 or any(a.ndim != 4 for a in call.args):
+        return NotImplemented
+    first, second = call.args
+    if first.shape[:2] == second.shape[:2]:  # queries times keys, turned already
+        return first.transpose(1, 2) @ second.permute(0, 3, 2, 1)
+    return (first @ second.transpose(1, 2)).transpose(1, 2)
 
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func in SDPA:
-            given = arguments_by_name(SDPA_NAMES, args, kwargs)
-            turned = {n: given[n].transpose(1, 2) for n in ("query", "key", "value")}
-            return F.scaled_dot_product_attention(**{**given, **turned}).transpose(1, 2)
-        if func not in PRODUCTS or len(args) != 2 or any(a.ndim != 4 for a in args):
-            return NotImplemented
-        first, second = args
-        if first.shape[:2] == second.shape[:2]:  # queries times keys, turned already
-            return first.transpose(1, 2) @ second.permute(0, 3, 2, 1)
-        return (first @ second.transpose(1, 2)).transpose(1, 2)
 
-    return rewrite
+HEADS = (
+    Repair("keys and values are repeated with repeat_interleave, not with repeat", interleave_copies, REPEATS),
+    Repair("keys and values are repeated with repeat, not with repeat_interleave", tile_copies, REPEATS),
+    Repair("the mask is copied for the heads with repeat_interleave, not with repeat", interleave_masks,
+           (Tensor.repeat,), ("mask-heads-mixed",)),
+    Repair("heads are split by view(batch, length, heads, width) and transpose(1, 2)", split_heads, VIEWS,
+           ("heads-not-transposed", "queries-not-transposed", "keys-not-transposed", "values-not-transposed")),
+    Repair("heads are merged by transpose(1, 2) and reshape", merge_heads, VIEWS,
+           ("heads-merged-without-transpose", "merge-wrong-axes")),
+    Repair("a head takes columns that stand side by side, not every h-th", split_contiguous_heads, VIEWS,
+           ("heads-interleaved",)),
+    Repair("heads are merged head by head, not column by column", merge_contiguous_heads, VIEWS,
+           ("merge-interleaved",)),
+    Repair("attention runs between the places of a sentence, not between the heads of one place",
+           attend_between_places, (*PRODUCTS, *SDPA), ("attention-between-heads",)),
+    Repair("batch_first is turned: places and sentences are the other way round", switch="batch_first",
+           undoes=("attention-between-sentences",)),
+)  # fmt: skip

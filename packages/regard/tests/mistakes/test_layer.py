@@ -1,4 +1,4 @@
-"""The reference at rest against slow oracles; every entry of the library is a switch that changes something."""
+"""The plain layer against slow oracles; every mistake of the library changes something."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from regard.attention import attend
 from regard.coursework.checker.search import WHOLE
-from regard.mistakes import reference, reference_switches
-from regard.mistakes.reference import NormChoice, Values, normalise, run, sinusoids
-from regard.mistakes.reference_switches import LIBRARY
+from regard.mistakes.attention import hide
+from regard.mistakes.embedding import halves, sinusoids
+from regard.mistakes.feed_forward import NormChoice
+from regard.mistakes.layer import LIBRARY, RIGHT, Values, run
 from regard.positions import sinusoidal
 from regard.tracing.dataflow import Norm
 from regard.tracing.parameter_roles import Projection, Roles, is_subset, join_projections
@@ -98,21 +99,19 @@ def test_the_reference_at_rest_is_the_slow_model(roles: Roles, values: Values) -
 
 
 def test_a_hidden_key_is_as_if_it_were_not_there(roles: Roles, values: Values) -> None:
-    chosen = {**switches(roles), "mask": "keys"}
+    chosen = {**switches(roles), "mask": hide}
     whole = run(roles, values, chosen, WHOLE)["scores"]
     shorter = Values(ids=values.ids[1:2, :3], pad=values.pad[1:2, :3])
     np.testing.assert_allclose(whole[1:2, :3], run(roles, shorter, chosen, WHOLE)["scores"], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("one", LIBRARY, ids=lambda one: f"{one.switch} {one.value}")
-def test_every_mistake_of_the_library_is_a_switch_that_changes_something(one, roles: Roles, values: Values) -> None:
-    chosen = {**switches(roles), one.switch: one.value}
-    if one.value == "as if transposed":
-        chosen["split"] = ("between heads", "all")
-    if one.value == "adds what was normalised":
+@pytest.mark.parametrize("one", LIBRARY, ids=lambda one: one.name)
+def test_every_mistake_of_the_library_changes_something(one, roles: Roles, values: Values) -> None:
+    chosen = {**switches(roles), **one.replaces}
+    if one.name.endswith("adds-what-was-normalised"):
         chosen["layout"] = "norm first"
     narrow = roles
-    if one.value in ("sum", "mean", "first head", "last head"):
+    if one.name in ("heads-summed", "heads-averaged", "first-head-only", "last-head-only"):
         narrow = Roles(
             **{**vars(roles), "mixing": Projection(weight=np.random.default_rng(5).normal(size=(D // H, D)))}
         )
@@ -128,18 +127,20 @@ def test_names_say_one_thing_each() -> None:
         assert one.said == one.said.strip()
         assert one.said[0].islower() or one.said.startswith(("GELU", "SiLU"))
         assert (one.instead != "") == (one.cost > 0)
-    assert len({(one.switch, str(one.value)) for one in LIBRARY}) == len(LIBRARY)
-    assert set(reference_switches.NORM_KINDS) < set(reference.NORM_KINDS)
+        assert set(one.replaces) <= set(RIGHT)
+        assert any(one.replaces[step] is not RIGHT[step] for step in one.replaces)
+    twice = [one.name for one in LIBRARY if [other.name for other in LIBRARY].count(one.name) > 1]
+    assert set(twice) == {"attention-between-heads"}  # with the transpose back, and without
 
 
 def test_the_table_is_that_of_positions() -> None:
-    np.testing.assert_allclose(sinusoids("interleaved", 11, D), sinusoidal(11, D), rtol=1e-12, atol=1e-12)
-    halves = sinusoids("halves", 11, D)
-    np.testing.assert_allclose(halves[:, : D // 2], sinusoidal(11, D)[:, 0::2], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sinusoids(11, D), sinusoidal(11, D), rtol=1e-12, atol=1e-12)
+    first = sinusoids(11, D, arrange=halves)[:, : D // 2]
+    np.testing.assert_allclose(first, sinusoidal(11, D)[:, 0::2], rtol=1e-12, atol=1e-12)
 
 
 def test_a_norm_has_mean_0_and_variance_1() -> None:
-    made = normalise(np.random.default_rng(0).normal(size=(N, T, D)), NormChoice(norm=None, eps=0.0))
+    made = NormChoice(norm=None, eps=0.0)(np.random.default_rng(0).normal(size=(N, T, D)))
     np.testing.assert_allclose(made.mean(-1), 0, atol=1e-14)
     np.testing.assert_allclose(made.var(-1), 1, rtol=1e-12)
 

@@ -12,7 +12,7 @@ TESTS := packages/regard/tests
 # Where the environment forbids compiled files, each of the many processes of the tests would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test check check-tests check-rest nightly soak fuzz plain lines kernels package student bench corpus example docs lab licences lock clean
+.PHONY: demo quick test check check-javascript check-tests check-rest nightly soak fuzz plain lines kernels package student bench corpus example docs lab licences lock clean
 
 # The tour and the lab need a third of the packages that the tests need; where those are there already, they will do.
 demo: $(if $(wildcard $(VENV)/.ready),$(VENV)/.ready,$(VENV)/.demo)
@@ -34,11 +34,21 @@ test: $(VENV)/.ready
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) check-javascript
 	$(MAKE) -j2 --output-sync=line check-tests check-rest
 
 check-tests: $(VENV)/.ready
 	$(PYTEST) -m "not slow"
 	$(PYTEST) -n 3 -m "slow and not nightly $$($(BIN)/python -m tools.long_runs models-changed || echo 'and not table')"
+
+# Biome, a program of its own that npm brings: the one thing here that needs node, and only `make check` does.
+BIOME := tools/node_modules/.bin/biome
+check-javascript: $(BIOME)
+	$(BIOME) ci --config-path=tools --error-on-warnings $(shell git ls-files "packages/*/src/*.js")
+
+$(BIOME): tools/package-lock.json
+	npm ci --prefix tools --no-audit --no-fund --silent
+	touch $@
 
 check-rest: $(VENV)/.ready
 	$(BIN)/mypy
@@ -110,7 +120,7 @@ licences: $(VENV)/.ready
 	$(BIN)/python -m tools.licences
 
 clean:
-	rm -rf $(VENV) $(VENV)-3.13 site regard-demo dist
+	rm -rf $(VENV) $(VENV)-3.13 site tools/node_modules regard-demo dist
 
 PYPROJECTS := $(wildcard packages/*/pyproject.toml)
 OURS := $(addprefix -e ,$(dir $(PYPROJECTS)))

@@ -7,10 +7,23 @@ const AGAIN = 300; // milliseconds until the page looks again
 
 export function build(lab) {
   document.head.append(element("link", { rel: "stylesheet", href: "/look/look.css" }));
-  const text = element("input", { type: "text", id: "text", name: "text", spellcheck: "false", autocomplete: "off", placeholder: "a few words for the model to read" });
+  const text = element("input", {
+    type: "text",
+    id: "text",
+    name: "text",
+    spellcheck: "false",
+    autocomplete: "off",
+    placeholder: "a few words for the model to read",
+  });
   const ask = () => lab.set({ text: text.value });
   text.addEventListener("change", ask);
-  const field = element("div", { class: "field model-text" }, element("label", { for: "text" }, "Text"), text, button("Look", ask, { id: "ask" }));
+  const field = element(
+    "div",
+    { class: "field model-text" },
+    element("label", { for: "text" }, "Text"),
+    text,
+    button("Look", ask, { id: "ask" }),
+  );
   field.querySelector("button").classList.add("needs-python");
   text.readOnly = Boolean(window.regardStored); // a copy without Python has one sentence
   const empty = emptyFrame();
@@ -42,5 +55,10 @@ const theme = () => document.documentElement.dataset.theme;
 /** Where the heads will be. */
 function emptyFrame() {
   const border = shape("rect", { x: 2, y: 2, width: 596, height: 136, rx: 10 });
-  return shape("svg", { viewBox: "0 0 600 140", class: "empty", role: "img", "aria-label": "no model yet" }, border, shape("text", { x: 300, y: 75 }, "the heads of your model appear here"));
+  return shape(
+    "svg",
+    { viewBox: "0 0 600 140", class: "empty", role: "img", "aria-label": "no model yet" },
+    border,
+    shape("text", { x: 300, y: 75 }, "the heads of your model appear here"),
+  );
 }

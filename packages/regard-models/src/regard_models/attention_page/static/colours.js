@@ -11,7 +11,8 @@ export function makeRamp(stops) {
   const ends = stops.map(channels);
   const ramp = new Uint32Array(STEPS);
   for (let i = 0; i < STEPS; i++) {
-    const at = (i / (STEPS - 1)) * (ends.length - 1), first = Math.min(ends.length - 2, Math.floor(at));
+    const at = (i / (STEPS - 1)) * (ends.length - 1),
+      first = Math.min(ends.length - 2, Math.floor(at));
     const [r, g, b] = ends[first].map((low, c) => Math.round(low + (at - first) * (ends[first + 1][c] - low)));
     ramp[i] = (255 << 24) | (b << 16) | (g << 8) | r;
   }
@@ -54,7 +55,8 @@ function blank(width, height) {
 }
 
 function paintPixels(width, height, fill) {
-  const canvas = blank(width, height), pen = canvas.getContext("2d");
+  const canvas = blank(width, height),
+    pen = canvas.getContext("2d");
   const image = pen.createImageData(width, height);
   fill(new Uint32Array(image.data.buffer));
   pen.putImageData(image, 0, 0);

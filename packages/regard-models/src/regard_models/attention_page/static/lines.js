@@ -3,16 +3,24 @@
 import { clipWord } from "./heatmap.js";
 import { widthOf } from "./pens.js";
 
-const LEAST = 12, MOST = 26, LEVELS = 24, ENOUGH = 4000, BINS = 2048, HEAD = 26, MARGIN = 12;
+const LEAST = 12,
+  MOST = 26,
+  LEVELS = 24,
+  ENOUGH = 4000,
+  BINS = 2048,
+  HEAD = 26,
+  MARGIN = 12;
 
 /** Where everything is. The height grows with the words. */
 export function layLines({ width, height, rows, columns, queries, keys, count }) {
   const longer = Math.max(rows[1] - rows[0], columns[1] - columns[0]);
   const step = Math.max(LEAST, Math.min(MOST, (height - HEAD - MARGIN) / longer));
   const size = Math.max(9, Math.min(13.5, step * 0.82));
-  const room = (words, [from, to]) => Math.min(150, Math.max(20, ...words.slice(from, Math.min(to, from + 600)).map((word) => widthOf(word, size))));
+  const room = (words, [from, to]) =>
+    Math.min(150, Math.max(20, ...words.slice(from, Math.min(to, from + 600)).map((word) => widthOf(word, size))));
   const blocks = Math.min(6, Math.max(2, 36 / Math.max(1, count))) * count + 4; // beside each word, a mark for every head
-  const left = room(queries, rows) + blocks + 14, right = room(keys, columns) + blocks + 14;
+  const left = room(queries, rows) + blocks + 14,
+    right = room(keys, columns) + blocks + 14;
   const middle = Math.min(560, Math.max(120, width - left - right - 16));
   const x1 = Math.max(left, (width - middle - left - right) / 2 + left);
   return { width, height: HEAD + longer * step + MARGIN, step, size, x1, x2: x1 + middle, blocks, rows, columns };
@@ -32,10 +40,18 @@ export function wordOnLines(at, x, y) {
  */
 function eachRow(at, { heads, measure, tone, focus }, take) {
   const pick = (side, range) => (focus && focus.side === side ? [focus.place, focus.place + 1] : range);
-  const [r0, r1] = pick("query", at.rows), [c0, c1] = pick("key", at.columns);
+  const [r0, r1] = pick("query", at.rows),
+    [c0, c1] = pick("key", at.columns);
   heads.forEach((head, which) => {
     const roots = measure === "influence" ? head.norms.map(Math.sqrt) : new Float32Array(head.right).fill(1);
-    const row = { codes: head.codes, roots, left: Math.max(c0, head.left), right: Math.min(c1, head.right), first: 0, scale: 0 };
+    const row = {
+      codes: head.codes,
+      roots,
+      left: Math.max(c0, head.left),
+      right: Math.min(c1, head.right),
+      first: 0,
+      scale: 0,
+    };
     for (let i = Math.max(r0, head.top); i < Math.min(r1, head.bottom); i++) {
       row.first = (i - head.top) * head.across - head.left;
       row.scale = (Math.sqrt(head.largest[i - head.top] / tone.top) / 255) * BINS;
@@ -54,10 +70,12 @@ function countRow({ codes, first, left, right, scale, roots }, least, bins) {
 
 /** The weights that get a line: those above what is hidden, or than a screen can show; if there are too many the heaviest, found by counting. */
 export function chosenLines(at, what) {
-  const bins = new Uint32Array(BINS + 1), least = Math.sqrt(Math.max(what.tone.least, 1 / 255)) * BINS;
-  eachRow(at, what, (which, i, row) => countRow(row, least, bins));
+  const bins = new Uint32Array(BINS + 1),
+    least = Math.sqrt(Math.max(what.tone.least, 1 / 255)) * BINS;
+  eachRow(at, what, (_which, _i, row) => countRow(row, least, bins));
   const all = bins.reduce((sum, count) => sum + count, 0);
-  let cut = BINS, kept = bins[BINS];
+  let cut = BINS,
+    kept = bins[BINS];
   while (cut > 0 && kept + bins[cut - 1] <= ENOUGH) kept += bins[--cut];
   const found = [];
   let more = ENOUGH - kept; // of the bin below the cut
@@ -77,12 +95,15 @@ export function chosenLines(at, what) {
 /** `chosen` are the lines of :chosenLines; of all that, what the pen's band shows. */
 export function drawLines(pen, at, { chosen, heads, measure, tone, queries, keys, focus, theme, colours, paper }) {
   if (paper) pen.rect(0, 0, at.width, at.height, theme.paper);
-  const y = (place, first) => HEAD + (place - first + 0.5) * at.step, [top, bottom] = pen.band;
+  const y = (place, first) => HEAD + (place - first + 0.5) * at.step,
+    [top, bottom] = pen.band;
   const levels = new Map(); // lines of one colour and about one opacity are drawn together
   for (const { which, i, j, share } of chosen.found) {
-    const from = y(i, at.rows[0]), to = y(j, at.columns[0]);
+    const from = y(i, at.rows[0]),
+      to = y(j, at.columns[0]);
     if (Math.max(from, to) < top - 2 || Math.min(from, to) > bottom + 2) continue;
-    const level = Math.max(1, Math.ceil(Math.min(1, share) * LEVELS)), name = which * 100 + level;
+    const level = Math.max(1, Math.ceil(Math.min(1, share) * LEVELS)),
+      name = which * 100 + level;
     if (!levels.has(name)) levels.set(name, []);
     levels.get(name).push([at.x1, from, at.x2, to]);
   }
@@ -96,27 +117,45 @@ export function drawLines(pen, at, { chosen, heads, measure, tone, queries, keys
 }
 
 function drawSide(pen, at, { side, words, range, focus, theme, y }) {
-  const left = side === "query", x = left ? at.x1 - at.blocks - 8 : at.x2 + at.blocks + 8, [top, bottom] = pen.band;
-  pen.text(left ? "queries read" : "keys", left ? at.x1 : at.x2, 11, { size: 11, align: left ? "right" : "left", fill: theme.soft });
+  const left = side === "query",
+    x = left ? at.x1 - at.blocks - 8 : at.x2 + at.blocks + 8,
+    [top, bottom] = pen.band;
+  pen.text(left ? "queries read" : "keys", left ? at.x1 : at.x2, 11, {
+    size: 11,
+    align: left ? "right" : "left",
+    fill: theme.soft,
+  });
   for (let place = range[0]; place < range[1]; place++) {
     const height = y(place, range[0]);
     if (height < top - MOST || height > bottom + MOST) continue;
     const on = focus && focus.side === side && focus.place === place;
-    pen.text(clipWord(words[place], at.size), x, height, { size: at.size, align: left ? "right" : "left", fill: on ? theme.accent : theme.ink, bold: on });
+    pen.text(clipWord(words[place], at.size), x, height, {
+      size: at.size,
+      align: left ? "right" : "left",
+      fill: on ? theme.accent : theme.ink,
+      bold: on,
+    });
   }
 }
 
 /** Beside every word on the other side, how much of each head goes there. */
 function drawMarks(pen, at, heads, measure, tone, focus, colours, y) {
-  const from = focus.side === "query", range = from ? at.columns : at.rows;
+  const from = focus.side === "query",
+    range = from ? at.columns : at.rows;
   const wide = (at.blocks - 4) / heads.length;
   for (let place = range[0]; place < range[1]; place++) {
     heads.forEach((head, which) => {
       const value = from ? head.value(focus.place, place, measure) : head.value(place, focus.place, measure);
       if (value === null || value < tone.least * tone.top || value <= 0) return;
       const x = from ? at.x2 + 4 + which * wide : at.x1 - 4 - at.blocks + 4 + which * wide;
-      pen.rect(x, y(place, range[0]) - at.step * 0.42, Math.max(1, wide - 0.5), at.step * 0.84, colours[which % colours.length], Math.min(1, value / tone.top));
+      pen.rect(
+        x,
+        y(place, range[0]) - at.step * 0.42,
+        Math.max(1, wide - 0.5),
+        at.step * 0.84,
+        colours[which % colours.length],
+        Math.min(1, value / tone.top),
+      );
     });
   }
 }
-

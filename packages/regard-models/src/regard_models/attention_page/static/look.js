@@ -1,19 +1,20 @@
 // The page: its state, what is drawn for it, and how hand and keyboard change it.
 
-import { Store } from "./streams.js";
 import { makeRamp, Tone } from "./colours.js";
-import { CanvasPen, SvgPen } from "./pens.js";
-import { digits, element, save } from "./parts.js";
+import { makeChips, makeControls, makeHelp } from "./controls.js";
 import { makeGrid } from "./grid.js";
 import { drawMap, layMap, placeOnMap, wordOnMap } from "./heatmap.js";
 import { chosenLines, drawLines, layLines, wordOnLines } from "./lines.js";
+import { digits, element, save } from "./parts.js";
+import { CanvasPen, SvgPen } from "./pens.js";
 import { makeReadings } from "./readings.js";
-import { makeChips, makeControls, makeHelp } from "./controls.js";
+import { Store } from "./streams.js";
 
 const MANY = 600; // words on a side of the lines
 // A tall picture stands on several canvases; those out of sight are drawn so many ms later. Canvases as high as this show no
 // seam: a browser halves lines that are longer than some 500 pixels, and where all are halved at one height, it is seen.
-const TILE = 512, LATER = 150;
+const TILE = 512,
+  LATER = 150;
 
 /** Draw a page into `root`; `letters(name)` gives a stream. `outerTheme()`: light or dark, where somebody else decides it; `begin`: a state to go on from. */
 export function mount(root, facts, letters, { outerTheme = null, begin = {} } = {}) {
@@ -21,8 +22,19 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   const ramps = { light: makeRamp(facts.ramps.light), dark: makeRamp(facts.ramps.dark) };
   const middle = Math.floor(store.layers.length / 2);
   const state = {
-    layer: middle, place: 0, view: facts.view, measure: "weights", reach: "own", curve: "root", slid: 0, kind: "all",
-    pinned: null, hover: null, cell: null, lit: new Set([0]), views: new Map(),
+    layer: middle,
+    place: 0,
+    view: facts.view,
+    measure: "weights",
+    reach: "own",
+    curve: "root",
+    slid: 0,
+    kind: "all",
+    pinned: null,
+    hover: null,
+    cell: null,
+    lit: new Set([0]),
+    views: new Map(),
   };
   for (const word of ["view", "measure", "reach", "curve"]) state[word] = begin[word] ?? state[word];
   state.layer = Math.min(begin.layer ?? state.layer, store.layers.length - 1);
@@ -43,7 +55,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
 
   /** The part in view, [from, to), of the queries ("rows") or of the keys ("columns"). */
   function part(side) {
-    const layer = layerNow(), words = side === "rows" ? layer.queries : layer.keys;
+    const layer = layerNow(),
+      words = side === "rows" ? layer.queries : layer.keys;
     const known = state.views.get(side + words);
     if (known) return known;
     const [from, to] = layer.wide ? layer[side] : [0, layer.shape[side === "rows" ? 0 : 1]];
@@ -51,7 +64,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   }
 
   function setPart(side, [from, to]) {
-    const layer = layerNow(), length = layer.shape[side === "rows" ? 0 : 1];
+    const layer = layerNow(),
+      length = layer.shape[side === "rows" ? 0 : 1];
     const size = Math.max(1, Math.min(Math.round(to - from), length, state.view === "lines" ? MANY : length));
     const first = Math.max(0, Math.min(Math.round(from), length - size));
     state.views.set(side + (side === "rows" ? layer.queries : layer.keys), [first, first + size]);
@@ -82,20 +96,47 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   const tip = element("div", { class: "look-tip", hidden: true });
   const stage = element("div", { class: "look-stage" }, base, over, tip);
   const status = element("p", { class: "look-status look-soft", role: "status" });
-  const themeButton = element("button", { type: "button", title: "Light or dark (t)", "aria-label": "Light or dark", onclick: toggleTheme });
+  const themeButton = element("button", {
+    type: "button",
+    title: "Light or dark (t)",
+    "aria-label": "Light or dark",
+    onclick: toggleTheme,
+  });
   root.classList.add("look");
   root.replaceChildren(
-    element("header", { class: "look-head" },
-      element("div", {}, element("h1", {}, element("bdi", {}, facts.title)), element("p", { class: "look-soft" }, summary())),
-      element("div", { class: "look-actions" },
-        element("button", { type: "button", id: "look-svg", title: "Save the view as SVG (s)", onclick: saveSvg }, "SVG"),
-        element("button", { type: "button", id: "look-png", title: "Save the view as PNG (p)", onclick: savePng }, "PNG"),
+    element(
+      "header",
+      { class: "look-head" },
+      element(
+        "div",
+        {},
+        element("h1", {}, element("bdi", {}, facts.title)),
+        element("p", { class: "look-soft" }, summary()),
+      ),
+      element(
+        "div",
+        { class: "look-actions" },
+        element(
+          "button",
+          { type: "button", id: "look-svg", title: "Save the view as SVG (s)", onclick: saveSvg },
+          "SVG",
+        ),
+        element(
+          "button",
+          { type: "button", id: "look-png", title: "Save the view as PNG (p)", onclick: savePng },
+          "PNG",
+        ),
         outerTheme ? null : themeButton,
-        element("button", { type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: act.help }, "?"))),
+        element("button", { type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: act.help }, "?"),
+      ),
+    ),
     controls.tools,
-    element("div", { class: "look-body" },
+    element(
+      "div",
+      { class: "look-body" },
       element("section", { class: "look-side", "aria-label": "All layers and heads" }, grid.whole, readings.whole),
-      element("section", { class: "look-view", "aria-label": "The chosen head" }, chips.whole, stage, status)),
+      element("section", { class: "look-view", "aria-label": "The chosen head" }, chips.whole, stage, status),
+    ),
     element("footer", { class: "look-foot look-soft" }, ...footer().map((line) => element("p", {}, line))),
     help,
   );
@@ -104,16 +145,43 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     const lengths = [...new Set(store.layers.map((layer) => layer.shape.join(" × ")))];
     const count = store.layers.reduce((sum, layer) => sum + layer.heads.length, 0);
     const many = (n, what) => n + " " + what + (n === 1 ? "" : "s");
-    return many(store.layers.length, "layer") + ", " + many(count, "head") + " in all; queries × keys: " + lengths.slice(0, 4).join(", ");
+    return (
+      many(store.layers.length, "layer") +
+      ", " +
+      many(count, "head") +
+      " in all; queries × keys: " +
+      lengths.slice(0, 4).join(", ")
+    );
   }
 
   function footer() {
-    const off = "Stored as square roots in 8 bits, each row by its largest: no weight is off by more than " + facts.off[0] +
-      ", no row by more than " + facts.off[1] + " of its mass.";
+    const off =
+      "Stored as square roots in 8 bits, each row by its largest: no weight is off by more than " +
+      facts.off[0] +
+      ", no row by more than " +
+      facts.off[1] +
+      " of its mass.";
     const stored = store.layers.find((layer) => layer.wide);
-    const windowed = stored ? ["Queries " + stored.rows[0] + " to " + (stored.rows[1] - 1) + " and keys " + stored.columns[0] + " to " + (stored.columns[1] - 1) + " are stored in full; elsewhere each block shows its largest weight."] : [];
+    const windowed = stored
+      ? [
+          "Queries " +
+            stored.rows[0] +
+            " to " +
+            (stored.rows[1] - 1) +
+            " and keys " +
+            stored.columns[0] +
+            " to " +
+            (stored.columns[1] - 1) +
+            " are stored in full; elsewhere each block shows its largest weight.",
+        ]
+      : [];
     const said = facts.remarks.map((remark) => remark[0].toUpperCase() + remark.slice(1) + ".");
-    return [off, ...windowed, ...said, "A weight says what was read, not what it was good for: attention is not explanation."];
+    return [
+      off,
+      ...windowed,
+      ...said,
+      "A weight says what was read, not what it was good for: attention is not explanation.",
+    ];
   }
 
   // Light and dark
@@ -123,7 +191,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   }
 
   function storedTheme(word) {
-    try { // a page in a frame may have no memory
+    try {
+      // a page in a frame may have no memory
       if (word) localStorage.setItem("regard-look-theme", word);
       return localStorage.getItem("regard-look-theme");
     } catch {
@@ -142,7 +211,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     if (!outerTheme) setTheme(storedTheme(theme() === "dark" ? "light" : "dark"));
   }
   function colours() {
-    const style = getComputedStyle(root), of = (name) => style.getPropertyValue("--look-" + name).trim();
+    const style = getComputedStyle(root),
+      of = (name) => style.getPropertyValue("--look-" + name).trim();
     return Object.fromEntries(["ink", "soft", "grid", "line", "paper", "accent"].map((name) => [name, of(name)]));
   }
 
@@ -172,7 +242,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   }
 
   function move(down, right) {
-    const rows = shownLayers(), row = rows[Math.max(0, Math.min(rows.length - 1, rows.indexOf(state.layer) + down))];
+    const rows = shownLayers(),
+      row = rows[Math.max(0, Math.min(rows.length - 1, rows.indexOf(state.layer) + down))];
     goTo(row, state.place + right);
   }
 
@@ -204,7 +275,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
         setPart(side, [0, length]);
         continue;
       }
-      const centre = about ? about[side] : (from + to) / 2, size = Math.max(2, (to - from) * factor);
+      const centre = about ? about[side] : (from + to) / 2,
+        size = Math.max(2, (to - from) * factor);
       const share = (centre - from) / (to - from);
       setPart(side, [centre - share * size, centre + (1 - share) * size]);
     }
@@ -212,16 +284,22 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   }
 
   function pan(down, right) {
-    for (const [side, step] of [["rows", down], ["columns", right]]) {
-      const [from, to] = part(side), by = step * Math.max(1, Math.round((to - from) / 8));
+    for (const [side, step] of [
+      ["rows", down],
+      ["columns", right],
+    ]) {
+      const [from, to] = part(side),
+        by = step * Math.max(1, Math.round((to - from) / 8));
       setPart(side, [from + by, to + by]);
     }
     draw();
   }
 
   function reach(which, value) {
-    const side = which < 2 ? "rows" : "columns", [from, to] = part(side);
-    if (Number.isFinite(value)) setPart(side, which % 2 ? [Math.min(from, value), value + 1] : [value, Math.max(to, value + 1)]);
+    const side = which < 2 ? "rows" : "columns",
+      [from, to] = part(side);
+    if (Number.isFinite(value))
+      setPart(side, which % 2 ? [Math.min(from, value), value + 1] : [value, Math.max(to, value + 1)]);
     draw();
   }
 
@@ -243,13 +321,27 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   function scene() {
     const layer = layerNow();
     return {
-      measure: measureOf(layer), tone: toneOf(state.layer, state.place), queries: queries(), keys: keys(), theme: colours(),
-      pinned: state.pinned, focus: focusNow(), head: heads[0], heads,
-      colours: state.lit.size > 1 ? [...state.lit].sort((a, b) => a - b).map((place) => facts.colours[place % facts.colours.length]) : [blue()],
+      measure: measureOf(layer),
+      tone: toneOf(state.layer, state.place),
+      queries: queries(),
+      keys: keys(),
+      theme: colours(),
+      pinned: state.pinned,
+      focus: focusNow(),
+      head: heads[0],
+      heads,
+      colours:
+        state.lit.size > 1
+          ? [...state.lit].sort((a, b) => a - b).map((place) => facts.colours[place % facts.colours.length])
+          : [blue()],
     };
   }
-  const cssColour = (name) => getComputedStyle(root).getPropertyValue("--look-" + name).trim();
-  const accent = () => cssColour("accent"), blue = () => cssColour("blue");
+  const cssColour = (name) =>
+    getComputedStyle(root)
+      .getPropertyValue("--look-" + name)
+      .trim();
+  const accent = () => cssColour("accent"),
+    blue = () => cssColour("blue");
 
   /** Many heads share one scale in the lines: that of the largest. */
   function sharedTone() {
@@ -259,8 +351,17 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
 
   function layOut() {
     const layer = layerNow();
-    const width = Math.max(300, stage.clientWidth - 2), room = innerHeight - stage.getBoundingClientRect().top - scrollY - 40;
-    const sizes = { width, height: Math.max(360, Math.min(room, 1100)), rows: part("rows"), columns: part("columns"), queries: queries(), keys: keys(), count: state.lit.size };
+    const width = Math.max(300, stage.clientWidth - 2),
+      room = innerHeight - stage.getBoundingClientRect().top - scrollY - 40;
+    const sizes = {
+      width,
+      height: Math.max(360, Math.min(room, 1100)),
+      rows: part("rows"),
+      columns: part("columns"),
+      queries: queries(),
+      keys: keys(),
+      count: state.lit.size,
+    };
     return state.view === "map" ? layMap(sizes, layer) : layLines(sizes);
   }
 
@@ -270,9 +371,14 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
       const what = { ...scene(), paper };
       return { draw: (pen) => drawMap(pen, where, what), cut: "" };
     }
-    const what = { ...scene(), tone: sharedTone(), paper }, chosen = chosenLines(where, what), drawn = chosen.found.length;
-    const few = drawn < chosen.all, many = (n) => n.toLocaleString("en");
-    const cut = few ? "The " + many(drawn) + " heaviest of " + many(chosen.all) + " lines are drawn; hide more, or point at a word." : "";
+    const what = { ...scene(), tone: sharedTone(), paper },
+      chosen = chosenLines(where, what),
+      drawn = chosen.found.length;
+    const few = drawn < chosen.all,
+      many = (n) => n.toLocaleString("en");
+    const cut = few
+      ? "The " + many(drawn) + " heaviest of " + many(chosen.all) + " lines are drawn; hide more, or point at a word."
+      : "";
     return { draw: (pen) => drawLines(pen, where, { ...what, chosen }), cut };
   }
 
@@ -285,7 +391,12 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     if (mine !== turn) return; // something newer is under way
     heads = read;
     chips.show(layer, state.lit, facts.colours, state.view === "lines");
-    controls.show(state, { layer, rows: part("rows"), columns: part("columns"), tone: toneOf(state.layer, state.place) });
+    controls.show(state, {
+      layer,
+      rows: part("rows"),
+      columns: part("columns"),
+      tone: toneOf(state.layer, state.place),
+    });
     at = layOut();
     paintStage();
     drawGrid();
@@ -294,12 +405,14 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   }
 
   function paintStage() {
-    const now = view(at), layer = layerNow();
+    const now = view(at),
+      layer = layerNow();
     const tiles = fittingTiles(state.view === "map" ? at.height : TILE);
     over.style.width = at.width + "px";
     over.style.height = at.height + "px";
     const above = base.getBoundingClientRect().top;
-    const paint = (tile) => now.draw(new CanvasPen(tile.canvas, at.width, tile.height, devicePixelRatio || 1, tile.top));
+    const paint = (tile) =>
+      now.draw(new CanvasPen(tile.canvas, at.width, tile.height, devicePixelRatio || 1, tile.top));
     const seen = tiles.filter(({ top, height }) => above + top < innerHeight && above + top + height > 0);
     seen.forEach(paint);
     clearTimeout(later);
@@ -318,14 +431,16 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     point();
   }
 
-  let later = null, paintRest = () => {};
+  let later = null,
+    paintRest = () => {};
   addEventListener("scroll", () => paintRest(), { capture: true, passive: true });
 
   /** The canvases that the picture needs, each so high at most. */
   function fittingTiles(most) {
     const tiles = [];
     for (let top = 0; top < at.height; top += most) {
-      const canvas = base.children[tiles.length] ?? base.appendChild(element("canvas")), height = Math.min(most, at.height - top);
+      const canvas = base.children[tiles.length] ?? base.appendChild(element("canvas")),
+        height = Math.min(most, at.height - top);
       canvas.style.width = at.width + "px";
       canvas.style.height = height + "px";
       tiles.push({ canvas, top, height });
@@ -339,7 +454,15 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     const now = [look, state.layer, state.place, state.kind, grid.whole.clientWidth].join();
     if (now === drawGrid.last) return;
     drawGrid.last = now;
-    grid.draw({ rows: shownLayers(), measure: state.measure, tone: toneOf, look, pictures, chosen: state, theme: colours() });
+    grid.draw({
+      rows: shownLayers(),
+      measure: state.measure,
+      tone: toneOf,
+      look,
+      pictures,
+      chosen: state,
+      theme: colours(),
+    });
   }
 
   /** What is under the pointer, or pinned: a cross on the map, and the list beside it. */
@@ -347,7 +470,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     const used = state.view === "map"; // over lines nothing is drawn, and a canvas as large as theirs takes time
     const pen = new CanvasPen(over, used ? at.width : 1, used ? at.height : 1, devicePixelRatio || 1);
     if (cell && (cell.query >= at.rows[1] || cell.key >= at.columns[1])) cell = null;
-    const ink = accent(), focus = cell ? { side: "query", place: cell.query } : focusNow();
+    const ink = accent(),
+      focus = cell ? { side: "query", place: cell.query } : focusNow();
     if (state.view === "map") {
       const row = (place) => [at.x - 1, at.y + (place - at.rows[0]) * at.cell, at.w + 2, at.cell];
       const column = (place) => [at.x + (place - at.columns[0]) * at.cell, at.y - 1, at.cell, at.h + 2];
@@ -359,18 +483,34 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
         pen.frame(...(focus.side === "query" ? row : column)(focus.place), ink, 2);
       }
     }
-    const head = state.view === "map" ? heads[0] : heads.find((one) => one.place === state.place) ?? heads[0];
+    const head = state.view === "map" ? heads[0] : (heads.find((one) => one.place === state.place) ?? heads[0]);
     const pinned = focus && state.pinned && focus.side === state.pinned.side && focus.place === state.pinned.place;
-    readings.show({ head, focus, pinned, measure: measureOf(layerNow()), queries: queries(), keys: keys(), tone: toneOf(state.layer, head.place) });
+    readings.show({
+      head,
+      focus,
+      pinned,
+      measure: measureOf(layerNow()),
+      queries: queries(),
+      keys: keys(),
+      tone: toneOf(state.layer, head.place),
+    });
   }
 
   function showTip(cell, x, y) {
     tip.hidden = !cell;
     if (!cell) return;
-    const head = heads[0], weight = head.value(cell.query, cell.key, "weights");
-    const numbers = weight === null ? "at most " + digits(head.atMost(cell.query, cell.key) ?? 0) + " in its block"
-      : digits(weight) + (head.norms ? ", influence " + digits(head.value(cell.query, cell.key, "influence")) : "");
-    tip.replaceChildren(element("bdi", {}, queries()[cell.query]), " reads ", element("bdi", {}, keys()[cell.key]), ": " + numbers);
+    const head = heads[0],
+      weight = head.value(cell.query, cell.key, "weights");
+    const numbers =
+      weight === null
+        ? "at most " + digits(head.atMost(cell.query, cell.key) ?? 0) + " in its block"
+        : digits(weight) + (head.norms ? ", influence " + digits(head.value(cell.query, cell.key, "influence")) : "");
+    tip.replaceChildren(
+      element("bdi", {}, queries()[cell.query]),
+      " reads ",
+      element("bdi", {}, keys()[cell.key]),
+      ": " + numbers,
+    );
     tip.style.left = Math.min(x + 14, Math.max(0, at.width - tip.offsetWidth - 4)) + "px";
     tip.style.top = (y + 30 > at.height ? y - 34 : y + 16) + "px";
   }
@@ -378,14 +518,18 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   // Hand
 
   let band = null; // where a drag over the map began, and where it is
-  const spot = (event) => { const box = over.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+  const spot = (event) => {
+    const box = over.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
   const wordAt = (x, y) => (state.view === "map" ? wordOnMap(at, x, y) : wordOnLines(at, x, y));
 
   over.addEventListener("pointermove", (event) => {
     if (!at || !heads.length) return;
     const [x, y] = spot(event);
     if (band) return drawBand(x, y);
-    const word = wordAt(x, y), cell = state.view === "map" ? placeOnMap(at, x, y) : null;
+    const word = wordAt(x, y),
+      cell = state.view === "map" ? placeOnMap(at, x, y) : null;
     over.style.cursor = word ? "pointer" : cell ? "crosshair" : "default";
     const changed = JSON.stringify(word) !== JSON.stringify(state.hover);
     state.hover = word;
@@ -401,14 +545,16 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     if (at && heads.length) had && state.view === "lines" ? paintStage() : point();
   });
   over.addEventListener("pointerdown", (event) => {
-    const [x, y] = spot(event), cell = state.view === "map" && placeOnMap(at, x, y);
+    const [x, y] = spot(event),
+      cell = state.view === "map" && placeOnMap(at, x, y);
     if (cell && event.button === 0) {
       band = { x, y, cell };
       over.setPointerCapture(event.pointerId);
     }
   });
   over.addEventListener("pointerup", (event) => {
-    const [x, y] = spot(event), word = wordAt(x, y);
+    const [x, y] = spot(event),
+      word = wordAt(x, y);
     const began = band;
     band = null;
     if (!began) return word && pin(word);
@@ -420,12 +566,17 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     draw();
   });
   over.addEventListener("dblclick", () => state.view === "map" && zoom(0));
-  over.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey) return; // a plain wheel scrolls the page
-    event.preventDefault();
-    const [x, y] = spot(event), cell = state.view === "map" ? placeOnMap(at, x, y) : null;
-    zoom(event.deltaY > 0 ? 1.25 : 0.8, cell && { rows: cell.query, columns: cell.key });
-  }, { passive: false });
+  over.addEventListener(
+    "wheel",
+    (event) => {
+      if (!event.ctrlKey && !event.metaKey) return; // a plain wheel scrolls the page
+      event.preventDefault();
+      const [x, y] = spot(event),
+        cell = state.view === "map" ? placeOnMap(at, x, y) : null;
+      zoom(event.deltaY > 0 ? 1.25 : 0.8, cell && { rows: cell.query, columns: cell.key });
+    },
+    { passive: false },
+  );
 
   function drawBand(x, y) {
     const pen = new CanvasPen(over, at.width, at.height, devicePixelRatio || 1);
@@ -439,11 +590,30 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
 
   const hasInfluence = () => layerNow().norms;
   const actions = {
-    ArrowLeft: () => move(0, -1), ArrowRight: () => move(0, 1), ArrowUp: () => move(-1, 0), ArrowDown: () => move(1, 0),
-    m: () => set({ view: "map" }), l: () => set({ view: "lines" }), w: () => set({ measure: "weights" }), i: () => hasInfluence() && set({ measure: "influence" }),
-    a: () => { if (state.view === "lines") light("all"); }, n: () => pinNext(1), b: () => pinNext(-1), Escape: () => set({ pinned: null, hover: null }),
-    ",": () => set({ slid: Math.max(0, state.slid - 0.05) }), ".": () => set({ slid: Math.min(1, state.slid + 0.05) }),
-    "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1 / 0.6), 0: () => zoom(0), t: toggleTheme, s: saveSvg, p: savePng, "?": act.help,
+    ArrowLeft: () => move(0, -1),
+    ArrowRight: () => move(0, 1),
+    ArrowUp: () => move(-1, 0),
+    ArrowDown: () => move(1, 0),
+    m: () => set({ view: "map" }),
+    l: () => set({ view: "lines" }),
+    w: () => set({ measure: "weights" }),
+    i: () => hasInfluence() && set({ measure: "influence" }),
+    a: () => {
+      if (state.view === "lines") light("all");
+    },
+    n: () => pinNext(1),
+    b: () => pinNext(-1),
+    Escape: () => set({ pinned: null, hover: null }),
+    ",": () => set({ slid: Math.max(0, state.slid - 0.05) }),
+    ".": () => set({ slid: Math.min(1, state.slid + 0.05) }),
+    "+": () => zoom(0.6),
+    "=": () => zoom(0.6),
+    "-": () => zoom(1 / 0.6),
+    0: () => zoom(0),
+    t: toggleTheme,
+    s: saveSvg,
+    p: savePng,
+    "?": act.help,
   };
   const pans = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   function press(event) {
@@ -459,12 +629,29 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
 
   // Files
 
-  const caption = () => facts.title + " · layer " + layerNow().label + " · head " + heads.map((head) => head.number).join(", ") + " · " + measureOf(layerNow());
-  const fileName = (ending) => (facts.title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(-40) || "attention") + "-layer" + layerNow().label.replace(/\W+/g, "-") + "-head" + heads[0].number + ending;
+  const caption = () =>
+    facts.title +
+    " · layer " +
+    layerNow().label +
+    " · head " +
+    heads.map((head) => head.number).join(", ") +
+    " · " +
+    measureOf(layerNow());
+  const fileName = (ending) =>
+    (facts.title
+      .replace(/[^\p{L}\p{N}]+/gu, "-")
+      .replace(/^-+|-+$/g, "")
+      .slice(-40) || "attention") +
+    "-layer" +
+    layerNow().label.replace(/\W+/g, "-") +
+    "-head" +
+    heads[0].number +
+    ending;
 
   function drawFile(make) {
     const where = { ...at, height: at.height + 24 };
-    const pen = make(where.width, where.height), hover = state.hover;
+    const pen = make(where.width, where.height),
+      hover = state.hover;
     state.hover = null; // a file shows what is pinned, not what the mouse is on
     view(where, true).draw(pen);
     pen.text(caption(), 10, where.height - 12, { size: 11, fill: colours().soft });
@@ -482,13 +669,24 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
 
   // Begin
 
-  const first = outerTheme ? outerTheme() : storedTheme() ?? (system.matches ? "dark" : "light");
+  const first = outerTheme ? outerTheme() : (storedTheme() ?? (system.matches ? "dark" : "light"));
   setTheme(first);
-  system.addEventListener("change", () => { if (!outerTheme && !storedTheme()) setTheme(system.matches ? "dark" : "light"); });
+  system.addEventListener("change", () => {
+    if (!outerTheme && !storedTheme()) setTheme(system.matches ? "dark" : "light");
+  });
   let width = root.clientWidth; // the height changes with every sentence
-  new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; draw(); }; }).observe(root);
+  new ResizeObserver(() => {
+    if (root.clientWidth !== width) {
+      width = root.clientWidth;
+      draw();
+    }
+  }).observe(root);
   addEventListener("resize", () => root.isConnected && draw());
-  Promise.all(store.layers.map(async (_, number) => { pictures[number] = await store.small(number); })).then(() => {
+  Promise.all(
+    store.layers.map(async (_, number) => {
+      pictures[number] = await store.small(number);
+    }),
+  ).then(() => {
     drawGrid();
     root.dataset.complete = "yes";
   });

@@ -16,13 +16,20 @@ export function digits(value) {
   if (value === 0) return "0";
   if (value >= 0.001 && value < 1000) return String(Number(value.toPrecision(3)));
   const [front, power] = value.toExponential(1).split("e");
-  return front + "·10" + Number(power).toString().replace(/[-0-9]/g, (sign) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign] ?? "⁻");
+  return (
+    front +
+    "·10" +
+    Number(power)
+      .toString()
+      .replace(/[-0-9]/g, (sign) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign] ?? "⁻")
+  );
 }
 
 /** Buttons of which one is pressed. */
 export function choice(label, options, onchoose) {
   const buttons = options.map(([word, title, hint]) =>
-    element("button", { type: "button", "data-word": word, title: hint, onclick: () => onchoose(word) }, title));
+    element("button", { type: "button", "data-word": word, title: hint, onclick: () => onchoose(word) }, title),
+  );
   const whole = element("div", { class: "look-choice", role: "group", "aria-label": label }, ...buttons);
   return {
     whole,
@@ -46,7 +53,8 @@ export function select(label, onchoose, id) {
     whole,
     fill(options, chosen) {
       const now = JSON.stringify(options);
-      if (now !== listed) list.replaceChildren(...options.map(([word, title]) => element("option", { value: word }, title)));
+      if (now !== listed)
+        list.replaceChildren(...options.map(([word, title]) => element("option", { value: word }, title)));
       listed = now;
       list.value = chosen;
     },

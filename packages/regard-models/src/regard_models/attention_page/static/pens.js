@@ -32,7 +32,8 @@ export class CanvasPen {
     this.pen.globalAlpha = opacity;
     this.pen.strokeStyle = stroke;
     this.pen.lineWidth = thickness;
-    for (let first = 0; first < many.length; first += 400) { // long paths are slow to draw
+    for (let first = 0; first < many.length; first += 400) {
+      // long paths are slow to draw
       this.pen.beginPath();
       for (const [x1, y1, x2, y2] of many.slice(first, first + 400)) {
         this.pen.moveTo(x1, y1);
@@ -75,22 +76,36 @@ export class SvgPen {
 
   rect(x, y, width, height, fill, opacity = 1) {
     const faint = opacity < 1 ? ` fill-opacity="${short(opacity)}"` : "";
-    this.parts.push(`<rect x="${short(x)}" y="${short(y)}" width="${short(width)}" height="${short(height)}" fill="${fill}"${faint}/>`);
+    this.parts.push(
+      `<rect x="${short(x)}" y="${short(y)}" width="${short(width)}" height="${short(height)}" fill="${fill}"${faint}/>`,
+    );
   }
 
   frame(x, y, width, height, stroke, thickness = 1) {
-    this.parts.push(`<rect x="${short(x)}" y="${short(y)}" width="${short(width)}" height="${short(height)}" fill="none" stroke="${stroke}" stroke-width="${thickness}"/>`);
+    this.parts.push(
+      `<rect x="${short(x)}" y="${short(y)}" width="${short(width)}" height="${short(height)}" fill="none" stroke="${stroke}" stroke-width="${thickness}"/>`,
+    );
   }
 
   lines(many, stroke, opacity = 1, thickness = 1) {
-    const path = many.map((ends) => { const [a, b, c, d] = ends.map(short); return `M${a} ${b}L${c} ${d}`; }).join("");
-    if (path) this.parts.push(`<path d="${path}" stroke="${stroke}" stroke-opacity="${short(opacity)}" stroke-width="${thickness}" fill="none"/>`);
+    const path = many
+      .map((ends) => {
+        const [a, b, c, d] = ends.map(short);
+        return `M${a} ${b}L${c} ${d}`;
+      })
+      .join("");
+    if (path)
+      this.parts.push(
+        `<path d="${path}" stroke="${stroke}" stroke-opacity="${short(opacity)}" stroke-width="${thickness}" fill="none"/>`,
+      );
   }
 
   text(words, x, y, { size = 12, align = "left", fill, turn = 0, bold = false }) {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const turned = turn ? ` transform="rotate(${turn} ${short(x)} ${short(y)})"` : "";
-    this.parts.push(`<text x="${short(x)}" y="${short(y)}" font-size="${size}" text-anchor="${anchor}" dominant-baseline="central" fill="${fill}"${bold ? ' font-weight="650"' : ""}${turned}>${escapeText(words)}</text>`);
+    this.parts.push(
+      `<text x="${short(x)}" y="${short(y)}" font-size="${size}" text-anchor="${anchor}" dominant-baseline="central" fill="${fill}"${bold ? ' font-weight="650"' : ""}${turned}>${escapeText(words)}</text>`,
+    );
   }
 
   image(picture, [sx, sy, sw, sh], [x, y, w, h]) {
@@ -99,13 +114,16 @@ export class SvgPen {
       part.width = sw;
       part.height = sh;
       part.getContext("2d").drawImage(picture, sx, sy, sw, sh, 0, 0, sw, sh);
-      this.parts.push(`<image x="${short(x)}" y="${short(y)}" width="${short(w)}" height="${short(h)}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${part.toDataURL()}"/>`);
+      this.parts.push(
+        `<image x="${short(x)}" y="${short(y)}" width="${short(w)}" height="${short(h)}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${part.toDataURL()}"/>`,
+      );
       return;
     }
     const pixels = picture.getContext("2d").getImageData(sx, sy, sw, sh).data;
     const hex = (at) => "#" + [0, 1, 2].map((c) => pixels[at + c].toString(16).padStart(2, "0")).join("");
     for (let i = 0; i < sh; i++) {
-      for (let j = 0, end; j < sw; j = end) { // neighbours of one colour are one rectangle
+      for (let j = 0, end; j < sw; j = end) {
+        // neighbours of one colour are one rectangle
         const colour = hex(4 * (i * sw + j));
         for (end = j + 1; end < sw && hex(4 * (i * sw + end)) === colour; ) end++;
         this.rect(x + (j * w) / sw, y + (i * h) / sh, ((end - j) * w) / sw, h / sh, colour);
@@ -136,5 +154,7 @@ function short(number) {
 
 function escapeText(words) {
   const names = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-  return words.replace(/[^\t\n\r\x20-\uFFFD\u{10000}-\u{10FFFF}]/gu, "\uFFFD").replace(/[&<>"]/g, (sign) => names[sign]);
+  return words
+    .replace(/[^\t\n\r\x20-\uFFFD\u{10000}-\u{10FFFF}]/gu, "\uFFFD")
+    .replace(/[&<>"]/g, (sign) => names[sign]);
 }

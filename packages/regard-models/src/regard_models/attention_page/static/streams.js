@@ -9,7 +9,8 @@ function bytesOf(letters) {
 }
 
 async function inflate(letters) {
-  const inflater = new DecompressionStream("deflate-raw"), pen = inflater.writable.getWriter();
+  const inflater = new DecompressionStream("deflate-raw"),
+    pen = inflater.writable.getWriter();
   const written = Promise.all([pen.write(bytesOf(letters)), pen.close()]);
   const parts = [];
   for (let reader = inflater.readable.getReader(), part; !(part = await reader.read()).done; ) parts.push(part.value);
@@ -55,7 +56,8 @@ export class Head {
   atMost(query, key) {
     if (!this.wide) return null;
     const [high, wide] = this.wide.size;
-    const row = blockOf(query, this.layer.shape[0], high), column = blockOf(key, this.layer.shape[1], wide);
+    const row = blockOf(query, this.layer.shape[0], high),
+      column = blockOf(key, this.layer.shape[1], wide);
     const code = this.wide.codes[row * wide + column] / 255;
     return this.layer.peaks.weights[this.place] * code * code;
   }
@@ -99,13 +101,16 @@ export class Store {
       layer.wide ? inflate(this.letters("wide-" + number + "-" + place)) : null,
     ]);
     const keys = layer.shape[1];
-    const own = norms && norms.subarray(place * keys, (place + 1) * keys);
+    const own = norms?.subarray(place * keys, (place + 1) * keys);
     return new Head(layer, place, bytes, own, wide && { codes: wide, size: layer.wide });
   }
 
   async normsOf(number) {
     if (!this.norms.has(number)) {
-      this.norms.set(number, inflate(this.letters("norms-" + number)).then((bytes) => new Float32Array(bytes.buffer)));
+      this.norms.set(
+        number,
+        inflate(this.letters("norms-" + number)).then((bytes) => new Float32Array(bytes.buffer)),
+      );
     }
     return this.norms.get(number);
   }
@@ -114,7 +119,8 @@ export class Store {
   async small(number) {
     const layer = this.layers[number];
     const bytes = await inflate(this.letters("small-" + number));
-    const size = layer.small[0] * layer.small[1], count = layer.heads.length;
+    const size = layer.small[0] * layer.small[1],
+      count = layer.heads.length;
     const part = (first) => layer.heads.map((_, n) => bytes.subarray((first + n) * size, (first + n + 1) * size));
     return { weights: part(0), influence: layer.norms ? part(count) : null };
   }

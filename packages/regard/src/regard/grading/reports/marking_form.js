@@ -2,42 +2,73 @@
 // One answer at a time; every key does one thing, and everything can be done with keys.
 const data = JSON.parse(document.getElementById("data").textContent);
 const store = "regard-marking-" + data.assignment + "-" + data.version;
-const byId = id => document.getElementById(id);
-let marks = Object.assign({}, data.marks), edits = {}, at = 0, problem = "";
+const byId = (id) => document.getElementById(id);
+let marks = Object.assign({}, data.marks),
+  edits = {},
+  at = 0,
+  problem = "";
 // What was decided in this browser, each with what the page said before; where it says something else now, that came later.
 try {
   for (const [name, edit] of Object.entries(JSON.parse(localStorage.getItem(store) || "{}")))
-    if (JSON.stringify(edit.before) === JSON.stringify(data.marks[name])) { edits[name] = edit; marks[name] = edit.after || edit; }
-} catch { /* a page from disk may have no store */ }
-const keyOf = item => item.student + "\u0000" + item.question;
-const mark = item => marks[keyOf(item)] || {};  // {ticks, points, reason, was}: what was decided, each only if it was
-const ticks = item => mark(item).ticks || null;
-const isOverruled = item => mark(item).points !== undefined;
-const isDecided = item => Boolean(ticks(item)) || isOverruled(item);
+    if (JSON.stringify(edit.before) === JSON.stringify(data.marks[name])) {
+      edits[name] = edit;
+      marks[name] = edit.after || edit;
+    }
+} catch {
+  /* a page from disk may have no store */
+}
+const keyOf = (item) => item.student + "\u0000" + item.question;
+const mark = (item) => marks[keyOf(item)] || {}; // {ticks, points, reason, was}: what was decided, each only if it was
+const ticks = (item) => mark(item).ticks || null;
+const isOverruled = (item) => mark(item).points !== undefined;
+const isDecided = (item) => Boolean(ticks(item)) || isOverruled(item);
 
 function show() {
-  const item = data.items[at], set = ticks(item) || item.checklist.map(() => false), own = mark(item);
-  byId("where").textContent = `${at + 1} of ${data.items.length}: ${item.student}, ${item.question}` + (item.waits && !isDecided(item) ? " (not marked yet)" : isOverruled(item) ? " (overruled)" : "");
+  const item = data.items[at],
+    set = ticks(item) || item.checklist.map(() => false),
+    own = mark(item);
+  byId("where").textContent =
+    `${at + 1} of ${data.items.length}: ${item.student}, ${item.question}` +
+    (item.waits && !isDecided(item) ? " (not marked yet)" : isOverruled(item) ? " (overruled)" : "");
   byId("text").textContent = item.text;
   byId("answer").textContent = item.answer || "(nothing was found for this question)";
   byId("points").value = isOverruled(item) ? own.points : "";
   byId("points").max = item.of;
   byId("of").textContent = `of ${item.of}`;
   byId("reason").value = own.reason || "";
-  byId("list").replaceChildren(...item.checklist.map((line, i) => {
-    const label = document.createElement("label"), box = document.createElement("input"), hint = document.createElement("kbd");
-    label.className = "item"; box.type = "checkbox"; box.checked = set[i]; hint.textContent = i < 9 ? String(i + 1) : "";
-    box.addEventListener("change", () => { toggle(i); byId("list").querySelectorAll("input")[i].focus(); });
-    label.append(box, " ", hint, " " + line);
-    if (item.keys[i]) { const key = document.createElement("div"); key.className = "soft"; key.textContent = item.keys[i]; label.append(key); }
-    return label;
-  }));
+  byId("list").replaceChildren(
+    ...item.checklist.map((line, i) => {
+      const label = document.createElement("label"),
+        box = document.createElement("input"),
+        hint = document.createElement("kbd");
+      label.className = "item";
+      box.type = "checkbox";
+      box.checked = set[i];
+      hint.textContent = i < 9 ? String(i + 1) : "";
+      box.addEventListener("change", () => {
+        toggle(i);
+        byId("list").querySelectorAll("input")[i].focus();
+      });
+      label.append(box, " ", hint, " " + line);
+      if (item.keys[i]) {
+        const key = document.createElement("div");
+        key.className = "soft";
+        key.textContent = item.keys[i];
+        label.append(key);
+      }
+      return label;
+    }),
+  );
   showProgress();
 }
 function showProgress() {
-  const item = data.items[at], set = ticks(item) || [], waiting = data.items.filter(one => one.waits);
+  const item = data.items[at],
+    set = ticks(item) || [],
+    waiting = data.items.filter((one) => one.waits);
   const here = item.checklist.length ? `; this one: ${set.filter(Boolean).length} of ${item.checklist.length}` : "";
-  byId("done").textContent = (problem ? problem + " " : "") + `${waiting.filter(isDecided).length} of ${waiting.length} that wait are marked${here}.`;
+  byId("done").textContent =
+    (problem ? problem + " " : "") +
+    `${waiting.filter(isDecided).length} of ${waiting.length} that wait are marked${here}.`;
 }
 function storeDecision(changes) {
   const all = Object.assign({}, mark(data.items[at]), changes);
@@ -46,12 +77,20 @@ function storeDecision(changes) {
   marks[name] = all;
   edits[name] = { before: data.marks[name], after: all };
   problem = "";
-  try { localStorage.setItem(store, JSON.stringify(edits)); } catch { /* the file that is saved has them */ }
+  try {
+    localStorage.setItem(store, JSON.stringify(edits));
+  } catch {
+    /* the file that is saved has them */
+  }
   show();
 }
 function toggle(i) {
-  const item = data.items[at], set = [...(ticks(item) || item.checklist.map(() => false))];
-  if (i < set.length) { set[i] = !set[i]; storeDecision({ ticks: set }); }
+  const item = data.items[at],
+    set = [...(ticks(item) || item.checklist.map(() => false))];
+  if (i < set.length) {
+    set[i] = !set[i];
+    storeDecision({ ticks: set });
+  }
 }
 function tickAll(value) {
   const lines = data.items[at].checklist;
@@ -59,47 +98,89 @@ function tickAll(value) {
 }
 // Points and a reason belong together: half of it is kept nowhere, and the line below says what is missing.
 function overrule() {
-  const item = data.items[at], points = byId("points").value, reason = byId("reason").value.trim(), number = Number(points);
-  if (points === "" && reason === "") return isOverruled(item) ? storeDecision({ points: undefined, reason: undefined, was: undefined }) : showProgress();
+  const item = data.items[at],
+    points = byId("points").value,
+    reason = byId("reason").value.trim(),
+    number = Number(points);
+  if (points === "" && reason === "")
+    return isOverruled(item) ? storeDecision({ points: undefined, reason: undefined, was: undefined }) : showProgress();
   if (points === "" || !(number >= 0 && number <= item.of)) problem = `Not kept: give points from 0 to ${item.of}.`;
   else if (reason === "") problem = "Not kept: give a reason, which the student reads.";
   else return storeDecision({ points: number, reason, was: item.was });
   showProgress();
 }
-function showItem(to) { at = (to + data.items.length) % data.items.length; problem = ""; show(); }
+function showItem(to) {
+  at = (to + data.items.length) % data.items.length;
+  problem = "";
+  show();
+}
 function showNextWaiting() {
   const later = data.items.findIndex((one, i) => i > at && one.waits && !isDecided(one));
-  showItem(later >= 0 ? later : Math.max(data.items.findIndex(one => one.waits && !isDecided(one)), 0));
+  showItem(
+    later >= 0
+      ? later
+      : Math.max(
+          data.items.findIndex((one) => one.waits && !isDecided(one)),
+          0,
+        ),
+  );
 }
 function find() {
   const wanted = byId("find").value.trim().toLowerCase();
-  const place = wanted ? data.items.findIndex(one => `${one.student}, ${one.question}`.toLowerCase().includes(wanted)) : -1;
+  const place = wanted
+    ? data.items.findIndex((one) => `${one.student}, ${one.question}`.toLowerCase().includes(wanted))
+    : -1;
   if (place >= 0) showItem(place);
 }
 function rows(from) {
-  const decided = data.items.filter(one => Object.keys(from[keyOf(one)] || {}).length);
-  return [...decided.map(one => ({ student: one.student, question: one.question, ...from[keyOf(one)] })), ...data.others];
+  const decided = data.items.filter((one) => Object.keys(from[keyOf(one)] || {}).length);
+  return [
+    ...decided.map((one) => ({ student: one.student, question: one.question, ...from[keyOf(one)] })),
+    ...data.others,
+  ];
 }
 function save() {
-  const link = document.createElement("a"), saved = { assignment: data.assignment, marks: rows(marks), base: rows(data.marks) };
+  const link = document.createElement("a"),
+    saved = { assignment: data.assignment, marks: rows(marks), base: rows(data.marks) };
   link.href = URL.createObjectURL(new Blob([JSON.stringify(saved, null, 1)], { type: "application/json" }));
-  link.download = "written.json"; link.click();
+  link.download = "written.json";
+  link.click();
 }
-document.addEventListener("keydown", event => {
+document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (["find", "points", "reason"].includes(event.target.id)) {  // letters are text there
+  if (["find", "points", "reason"].includes(event.target.id)) {
+    // letters are text there
     if (event.key === "Enter" && event.target.id !== "find") overrule();
-    if (event.key === "Escape" && event.target.id !== "find") { problem = ""; show(); }  // as it was
-    if (event.key === "Enter" || event.key === "Escape") { event.target.blur(); event.preventDefault(); }
+    if (event.key === "Escape" && event.target.id !== "find") {
+      problem = "";
+      show();
+    } // as it was
+    if (event.key === "Enter" || event.key === "Escape") {
+      event.target.blur();
+      event.preventDefault();
+    }
     return;
   }
   const action = {
-    j: () => showItem(at + 1), ArrowRight: () => showItem(at + 1), k: () => showItem(at - 1), ArrowLeft: () => showItem(at - 1),
-    a: () => tickAll(true), 0: () => tickAll(false), n: showNextWaiting, s: save,
-    f: () => byId("find").select(), p: () => byId("points").select(), x: () => isOverruled(data.items[at]) && storeDecision({ points: undefined, reason: undefined, was: undefined }),
+    j: () => showItem(at + 1),
+    ArrowRight: () => showItem(at + 1),
+    k: () => showItem(at - 1),
+    ArrowLeft: () => showItem(at - 1),
+    a: () => tickAll(true),
+    0: () => tickAll(false),
+    n: showNextWaiting,
+    s: save,
+    f: () => byId("find").select(),
+    p: () => byId("points").select(),
+    x: () => isOverruled(data.items[at]) && storeDecision({ points: undefined, reason: undefined, was: undefined }),
   }[event.key];
-  if (/^[1-9]$/.test(event.key)) { toggle(Number(event.key) - 1); event.preventDefault(); }
-  else if (action) { action(); event.preventDefault(); }
+  if (/^[1-9]$/.test(event.key)) {
+    toggle(Number(event.key) - 1);
+    event.preventDefault();
+  } else if (action) {
+    action();
+    event.preventDefault();
+  }
 });
 byId("find").addEventListener("input", find);
 byId("points").addEventListener("change", overrule);

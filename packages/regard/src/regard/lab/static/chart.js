@@ -1,11 +1,19 @@
 // Ordinary charts, by uPlot (from the Python package uplot-python; a script of its own, loaded before this one).
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const colour = (name) =>
+  getComputedStyle(document.documentElement)
+    .getPropertyValue("--" + name)
+    .trim();
 
 /** Marks of a logarithmic axis, however small; uPlot itself would write 0. */
-const formatMarks = (_, marks) => marks.map((mark) => (mark === null ? "" : mark < 0.001 ? mark.toExponential(0) : String(Number(mark.toPrecision(3)))));
+const formatMarks = (_, marks) =>
+  marks.map((mark) =>
+    mark === null ? "" : mark < 0.001 ? mark.toExponential(0) : String(Number(mark.toPrecision(3))),
+  );
 
-const WHOLE = [1, 2, 5].flatMap((first) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((size) => first * size)).sort((a, b) => a - b);
+const WHOLE = [1, 2, 5]
+  .flatMap((first) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((size) => first * size))
+  .sort((a, b) => a - b);
 
 /**
  * A chart that follows its box (class "chart": its height is a matter of style) and the theme. `series`: {label, colour (a CSS variable's name), steps, fill, dash, thin, points}.
@@ -35,7 +43,10 @@ export function chart(box, { label, x, y, series, range = {}, log = {}, counted 
       x: { time: false, range: range.x, distr: log.x ? 3 : 1 },
       y: { range: range.y, distr: log.y ? 3 : 1 },
     },
-    axes: [{ ...axis(x), size: 2 * em(), ...(counted ? { incrs: WHOLE } : {}) }, { ...axis(y, log.y && formatMarks), size: 3.3 * em() }],
+    axes: [
+      { ...axis(x), size: 2 * em(), ...(counted ? { incrs: WHOLE } : {}) },
+      { ...axis(y, log.y && formatMarks), size: 3.3 * em() },
+    ],
     series: [{}, ...series.map(line)],
   });
   const line = (one) => ({
@@ -56,7 +67,9 @@ export function chart(box, { label, x, y, series, range = {}, log = {}, counted 
   box.setAttribute("role", "img");
   box.setAttribute("aria-label", label);
   document.addEventListener("themechange", remake);
-  new ResizeObserver(() => plot && (plot.width !== size().width || plot.height !== size().height) && remake()).observe(box);
+  new ResizeObserver(() => plot && (plot.width !== size().width || plot.height !== size().height) && remake()).observe(
+    box,
+  );
   return {
     set(fresh, description = label) {
       columns = fresh;

@@ -17,7 +17,10 @@ export function drawing({ label, left, right, bottom, top, size = 500 }) {
     return layers[name];
   };
   const marks = (points, path, attributes) =>
-    shape("path", { d: points.map((p) => path([x(p[0]).toFixed(1), y(p[1]).toFixed(1)].map(Number))).join(""), ...attributes });
+    shape("path", {
+      d: points.map((p) => path([x(p[0]).toFixed(1), y(p[1]).toFixed(1)].map(Number))).join(""),
+      ...attributes,
+    });
   return {
     svg,
     layer,

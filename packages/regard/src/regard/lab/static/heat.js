@@ -2,7 +2,10 @@
 
 import { element } from "./parts.js";
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const colour = (name) =>
+  getComputedStyle(document.documentElement)
+    .getPropertyValue("--" + name)
+    .trim();
 const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
 /** A canvas of one pixel per number, scaled up without smoothing; `set(rows, label)` paints. */

@@ -17,26 +17,46 @@ export function knownWords(text, onChange) {
   const insert = (word) => {
     const at = text.selectionStart ?? text.value.length;
     const before = text.value.slice(0, at - wordAtCursor().length);
-    const after = text.value.slice(at).replace(/^[\p{L}-]+/u, "").replace(/^ ?/, " ");
+    const after = text.value
+      .slice(at)
+      .replace(/^[\p{L}-]+/u, "")
+      .replace(/^ ?/, " ");
     text.value = before + word + after;
     text.focus();
     text.setSelectionRange(before.length + word.length + 1, before.length + word.length + 1);
     show();
     onChange();
   };
-  const offer = (word, attributes = {}) => button(word, () => insert(word), { class: "word-offer", onpointerdown: (event) => event.preventDefault(), ...attributes });
+  const offer = (word, attributes = {}) =>
+    button(word, () => insert(word), {
+      class: "word-offer",
+      onpointerdown: (event) => event.preventDefault(),
+      ...attributes,
+    });
   const invitation = () => (words.length ? [element("span", { class: "aside" }, INVITATION)] : []);
   const show = () => {
     const start = wordAtCursor().toLowerCase();
     const found = start ? words.filter((word) => word.toLowerCase().startsWith(start)) : [];
     const none = words.length && start && !found.length;
     if (!start) return fill(offers, invitation());
-    fill(offers, none ? [element("span", { class: "aside" }, `it knows no word that begins with “${start}”`)] : found.filter((word) => word !== start).slice(0, SHOWN).map((word) => offer(word)));
+    fill(
+      offers,
+      none
+        ? [element("span", { class: "aside" }, `it knows no word that begins with “${start}”`)]
+        : found
+            .filter((word) => word !== start)
+            .slice(0, SHOWN)
+            .map((word) => offer(word)),
+    );
   };
   text.addEventListener("input", show);
   all.addEventListener("toggle", () => {
     const sorted = [...words].sort((a, b) => a.localeCompare(b));
-    if (all.open) fill(list, sorted.map((word) => offer(word)));
+    if (all.open)
+      fill(
+        list,
+        sorted.map((word) => offer(word)),
+      );
   });
   return {
     whole,
@@ -55,6 +75,12 @@ export function knownWords(text, onChange) {
 export function unknownLines(near, replace) {
   return Object.entries(near).map(([word, others]) => {
     const offers = others.map((other) => button(other, () => replace(word, other), { class: "word-offer" }));
-    return element("p", { class: "unknown-word" }, element("span", { class: "unknown" }, word), " is not a word it knows", ...(others.length ? ["; it knows ", ...offers] : ["."]));
+    return element(
+      "p",
+      { class: "unknown-word" },
+      element("span", { class: "unknown" }, word),
+      " is not a word it knows",
+      ...(others.length ? ["; it knows ", ...offers] : ["."]),
+    );
   });
 }

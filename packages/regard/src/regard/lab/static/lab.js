@@ -61,7 +61,8 @@ let visit = 0; // counts the times that the state came from elsewhere: an older 
 
 /** A place or a length makes the one before it pointless: "move 2 ..." after "move 2 ...", "norm ..." after "norm ...". */
 function overrules(action, earlier) {
-  const target = (words) => (words[0] === "norm" ? "norm" : words[0] === "move" && words.length === 4 ? "move " + words[1] : null);
+  const target = (words) =>
+    words[0] === "norm" ? "norm" : words[0] === "move" && words.length === 4 ? "move " + words[1] : null;
   const [now, then] = [action.split(" "), earlier.split(" ")].map(target);
   return now !== null && now === then;
 }
@@ -69,7 +70,9 @@ function overrules(action, earlier) {
 // The state and the address
 
 function fromAddress() {
-  const { embed: _, ...words } = Object.fromEntries(new URLSearchParams(stored ? location.hash.slice(1) : location.search));
+  const { embed: _, ...words } = Object.fromEntries(
+    new URLSearchParams(stored ? location.hash.slice(1) : location.search),
+  );
   return { ...page.start, ...words };
 }
 
@@ -78,7 +81,11 @@ async function replyTo(words) {
   if (stored) return stored.reply(words);
   const question = { method: "POST", body: JSON.stringify(words), headers: embed ? { "X-Regard-Embed": embed } : {} };
   const reply = await fetch("/ask/" + page.name, question).catch((error) => {
-    throw new Error("The lab does not answer: start it again with `regard lab`. What you do here is kept until then. (" + error.message + ")");
+    throw new Error(
+      "The lab does not answer: start it again with `regard lab`. What you do here is kept until then. (" +
+        error.message +
+        ")",
+    );
   });
   const answer = await reply.json();
   if (reply.status === 403) throw new Error(answer.error); // a lab that was started anew: it does not know this browser yet
@@ -87,7 +94,9 @@ async function replyTo(words) {
 
 function address(words) {
   const lasting = Object.entries(words).filter(([name]) => name !== "do"); // an action is not a state
-  const words_ = [...lasting, ...(embed ? [["embed", embed]] : [])].map(([name, word]) => name + "=" + readable(word)).join("&");
+  const words_ = [...lasting, ...(embed ? [["embed", embed]] : [])]
+    .map(([name, word]) => name + "=" + readable(word))
+    .join("&");
   return stored ? "#" + words_ : "/" + page.name + "?" + words_;
 }
 
@@ -258,11 +267,19 @@ function reasons(why) {
   const asked = why.map((one) => one.question).join();
   if (find("why").dataset.asked === asked) return; // an opened one stays open while a hand moves
   find("why").dataset.asked = asked;
-  fill(find("why"), why.map((one) => {
-    const whole = element("details", { class: "why" }, element("summary", {}, one.question), element("p", {}, one.because));
-    whole.addEventListener("toggle", () => light(whole.open ? one.lit : ""));
-    return whole;
-  }));
+  fill(
+    find("why"),
+    why.map((one) => {
+      const whole = element(
+        "details",
+        { class: "why" },
+        element("summary", {}, one.question),
+        element("p", {}, one.because),
+      );
+      whole.addEventListener("toggle", () => light(whole.open ? one.lit : ""));
+      return whole;
+    }),
+  );
 }
 
 let step = 0; // how many steps are shown; the numbers in them follow the hand
@@ -277,7 +294,11 @@ function stepByStep(steps) {
     stepByStep(steps);
   };
   const next = step < steps.length ? `${step + 1}. ${steps[step].title}` : "Begin again";
-  const press = element("button", { type: "button", id: "step", onclick: () => move(step < steps.length ? step + 1 : 0) }, step ? next : "Step by step: " + next);
+  const press = element(
+    "button",
+    { type: "button", id: "step", onclick: () => move(step < steps.length ? step + 1 : 0) },
+    step ? next : "Step by step: " + next,
+  );
   const shown = steps.slice(0, step).map((one, i) => {
     const head = element("p", { class: "aside" }, `${i + 1}. ${one.title}`);
     return element("div", { class: i === step - 1 ? "step now" : "step" }, head, ...one.formulas.map(formula));
@@ -297,15 +318,19 @@ const MEANINGS = JSON.parse(find("signs").textContent);
 const plainLetter = (sign) => sign.normalize("NFKD").replaceAll("ϵ", "ε").replaceAll("~", "∼"); // italic letters of mathematics are letters of their own
 
 function explain(place) {
-  const signs = [...place.querySelectorAll("math :is(mi, mo, msqrt)")].map((one) => (one.localName === "msqrt" ? "√" : plainLetter(one.textContent.trim())));
+  const signs = [...place.querySelectorAll("math :is(mi, mo, msqrt)")].map((one) =>
+    one.localName === "msqrt" ? "√" : plainLetter(one.textContent.trim()),
+  );
   const known = [...new Set(signs)].filter((sign) => MEANINGS[sign]);
   find("symbols").hidden = !known.length;
   const entries = known.flatMap((sign) => [element("dt", {}, sign), element("dd", {}, MEANINGS[sign])]);
-  if (find("meanings").textContent !== known.map((sign) => sign + MEANINGS[sign]).join("")) fill(find("meanings"), entries);
+  if (find("meanings").textContent !== known.map((sign) => sign + MEANINGS[sign]).join(""))
+    fill(find("meanings"), entries);
 }
 
 document.querySelector("main").addEventListener("pointerover", (event) => {
-  const meaning = event.target.closest("math") && MEANINGS[plainLetter(event.target.closest("mi, mo")?.textContent.trim() ?? "")];
+  const meaning =
+    event.target.closest("math") && MEANINGS[plainLetter(event.target.closest("mi, mo")?.textContent.trim() ?? "")];
   find("tip").hidden = !meaning;
   if (!meaning) return;
   const box = event.target.getBoundingClientRect();
@@ -346,7 +371,9 @@ find("save-png").addEventListener("click", () => savePicture(find("picture"), pa
 find("reset").addEventListener("click", () => lab.reset());
 document.title = page.title + " · Regard";
 find("title").textContent = page.title;
-find("hint").textContent = stored ? "A copy without Python: its sliders and choices move between states that were computed before." : page.hint;
+find("hint").textContent = stored
+  ? "A copy without Python: its sliders and choices move between states that were computed before."
+  : page.hint;
 
 // Light and dark
 

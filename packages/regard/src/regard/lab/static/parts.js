@@ -58,7 +58,11 @@ export function prose(text, typeset) {
 export function numberParts(numbers) {
   const cell = (kind, one) => element(kind, { "data-number": one.name, "data-value": String(one.value) }, one.text);
   const single = numbers.filter((one) => !one.column);
-  const list = element("dl", {}, ...single.map((one) => element("div", {}, element("dt", {}, one.label), cell("dd", one))));
+  const list = element(
+    "dl",
+    {},
+    ...single.map((one) => element("div", {}, element("dt", {}, one.label), cell("dd", one))),
+  );
   const tabled = numbers.filter((one) => one.column);
   if (!tabled.length) return [list];
   const columns = [...new Set(tabled.map((one) => one.column))];
@@ -79,8 +83,14 @@ export function slider({ name, label, least, most, step, format = (word) => word
     output.textContent = text;
     input.setAttribute("aria-valuetext", text);
   };
-  input.addEventListener("input", () => (showValue(), onChange(input.value, false)));
-  input.addEventListener("change", () => (showValue(), onChange(input.value, true)));
+  for (const [event, settled] of [
+    ["input", false],
+    ["change", true],
+  ])
+    input.addEventListener(event, () => {
+      showValue();
+      onChange(input.value, settled);
+    });
   const whole = element("div", { class: "slider" }, element("label", { for: input.id }, label), input, output);
   return {
     whole,
@@ -111,8 +121,20 @@ export function choice({ name, label, groups, first }, onChange) {
 
 /** An entry of a legend, its line drawn as in the chart: a colour (a CSS variable's name) and the chart's dashes. */
 export function lineKey(colour, dash, words) {
-  const line = shape("line", { x1: 0, y1: 3, x2: 34, y2: 3, stroke: `var(--${colour})`, "stroke-dasharray": dash?.join(" ") ?? null });
-  return element("span", { class: "line-key" }, shape("svg", { viewBox: "0 0 34 6", "aria-hidden": "true" }, line), words);
+  const line = shape("line", {
+    x1: 0,
+    y1: 3,
+    x2: 34,
+    y2: 3,
+    stroke: `var(--${colour})`,
+    "stroke-dasharray": dash?.join(" ") ?? null,
+  });
+  return element(
+    "span",
+    { class: "line-key" },
+    shape("svg", { viewBox: "0 0 34 6", "aria-hidden": "true" }, line),
+    words,
+  );
 }
 
 /** A button. */
@@ -130,17 +152,21 @@ export function codeBlock(languages) {
       codes[name].parentElement.hidden = name !== wanted;
     }
   };
-  const copy = button("Copy", async () => {
-    const shown = Object.values(codes).find((code) => !code.parentElement.hidden);
-    try {
-      await navigator.clipboard.writeText(shown.textContent);
-      copy.textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(shown); // a browser that does not let us: the user's own keys will do
-      copy.textContent = "Press Ctrl-C";
-    }
-    setTimeout(() => (copy.textContent = "Copy"), 1200);
-  }, { id: "copy-lines" });
+  const copy = button(
+    "Copy",
+    async () => {
+      const shown = Object.values(codes).find((code) => !code.parentElement.hidden);
+      try {
+        await navigator.clipboard.writeText(shown.textContent);
+        copy.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(shown); // a browser that does not let us: the user's own keys will do
+        copy.textContent = "Press Ctrl-C";
+      }
+      setTimeout(() => (copy.textContent = "Copy"), 1200);
+    },
+    { id: "copy-lines" },
+  );
   const head = element("div", { class: "head" });
   const whole = element("div", { class: "block" }, head);
   for (const [name, label] of Object.entries(languages)) {

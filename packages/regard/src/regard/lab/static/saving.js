@@ -1,6 +1,22 @@
 // Take a picture along: everything that a page draws, one below the other, as an SVG or PNG file of its own.
 
-const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "font-size", "font-family", "font-weight", "font-style", "text-anchor", "paint-order", "display", "visibility"];
+const LOOKS = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "stroke-linejoin",
+  "opacity",
+  "font-size",
+  "font-family",
+  "font-weight",
+  "font-style",
+  "text-anchor",
+  "paint-order",
+  "display",
+  "visibility",
+];
 const SVG = "http://www.w3.org/2000/svg";
 const FINER = 2; // pixels of a PNG for each pixel of the screen
 
@@ -20,7 +36,8 @@ function joinDrawings(place) {
   const frame = place.getBoundingClientRect();
   const [width, height] = [Math.ceil(frame.width), Math.ceil(frame.height)];
   const sheet = document.createElementNS(SVG, "svg");
-  for (const [key, value] of Object.entries({ xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` })) sheet.setAttribute(key, value);
+  for (const [key, value] of Object.entries({ xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` }))
+    sheet.setAttribute(key, value);
   const paper = document.createElementNS(SVG, "rect");
   paper.setAttribute("width", width);
   paper.setAttribute("height", height);
@@ -31,7 +48,13 @@ function joinDrawings(place) {
     const box = one.getBoundingClientRect();
     if (!box.width || !box.height) continue;
     const copy = one.localName === "svg" ? themedCopy(one) : bitmap(one);
-    for (const [key, value] of [["x", box.left - frame.left], ["y", box.top - frame.top], ["width", box.width], ["height", box.height]]) copy.setAttribute(key, value);
+    for (const [key, value] of [
+      ["x", box.left - frame.left],
+      ["y", box.top - frame.top],
+      ["width", box.width],
+      ["height", box.height],
+    ])
+      copy.setAttribute(key, value);
     sheet.append(copy);
   }
   return { text: new XMLSerializer().serializeToString(sheet), width, height };
@@ -40,7 +63,10 @@ function joinDrawings(place) {
 /** A copy of a drawing with the looks that its style sheet gave it. */
 function themedCopy(drawing) {
   const copy = drawing.cloneNode(true);
-  const [old, fresh] = [[drawing, ...drawing.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
+  const [old, fresh] = [
+    [drawing, ...drawing.querySelectorAll("*")],
+    [copy, ...copy.querySelectorAll("*")],
+  ];
   old.forEach((one, i) => {
     const looks = getComputedStyle(one);
     for (const name of LOOKS) fresh[i].setAttribute(name, looks.getPropertyValue(name));

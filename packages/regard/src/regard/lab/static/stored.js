@@ -2,11 +2,13 @@
 // A script of the old kind, because browsers load no modules from files; `regard lab export` puts it before the others.
 
 (() => {
-  const plain = (words) => Object.fromEntries(Object.entries(words).map(([name, word]) => [name, word.replaceAll("; ", ";")])); // as in addresses
+  const plain = (words) =>
+    Object.fromEntries(Object.entries(words).map(([name, word]) => [name, word.replaceAll("; ", ";")])); // as in addresses
   const held = JSON.parse(document.getElementById("stored").textContent.replaceAll("; ", ";")); // page, actions ("deeds"), grids
   const arrived = new Map(); // the answers of a grid, once its script has come
   const waiting = new Map();
-  const NOT_HELD = "This copy of the page has no Python behind it and holds only what was computed before; with your own numbers: regard lab.";
+  const NOT_HELD =
+    "This copy of the page has no Python behind it and holds only what was computed before; with your own numbers: regard lab.";
   let before = null; // the words of the last answer
 
   const numbers = (word) => word.split(/[,;]/).map(Number);
@@ -31,7 +33,12 @@
   /** Of single numbers, the nearest one that lies where an arrow key points from the last one; -1 without either. */
   function nearestAhead(places, last, wanted) {
     const beyond = (place) => place.length === 1 && pressed * (place[0] - last[0]) > 0;
-    return last.length === 1 && pressed ? nearest(places.map((place) => (beyond(place) ? place : [])), wanted) : -1;
+    return last.length === 1 && pressed
+      ? nearest(
+          places.map((place) => (beyond(place) ? place : [])),
+          wanted,
+        )
+      : -1;
   }
 
   function nearest(places, wanted) {
@@ -42,7 +49,11 @@
   /** The words after one action of the hand. */
   function applyAction(words, action) {
     if (held.deeds[action]) return { ...words, ...held.deeds[action] };
-    const known = held.grids.flatMap((grid) => Object.entries(grid.deeds).filter(([name]) => action === name || action.startsWith(name + " ")).map(([name, how]) => ({ grid, name, how })));
+    const known = held.grids.flatMap((grid) =>
+      Object.entries(grid.deeds)
+        .filter(([name]) => action === name || action.startsWith(name + " "))
+        .map(([name, how]) => ({ grid, name, how })),
+    );
     if (!known.length) return null;
     const strange = ({ grid }) => Object.entries(grid.fixed).filter(([name, word]) => words[name] !== word).length;
     const { grid, name, how } = known.reduce((best, one) => (strange(one) < strange(best) ? one : best));
@@ -71,15 +82,18 @@
 
   function answersOf(index) {
     if (!waiting.has(index)) {
-      waiting.set(index, new Promise((resolve, reject) => {
-        arrived.set(index, resolve);
-        const inside = document.getElementById("answers-" + index);
-        if (inside) return window.regardStored.put(index, inside.textContent);
-        const script = document.createElement("script");
-        script.src = `data/${held.page}-${index}.js`;
-        script.onerror = () => reject(new Error("a file of this copy is missing"));
-        document.head.append(script);
-      }));
+      waiting.set(
+        index,
+        new Promise((resolve, reject) => {
+          arrived.set(index, resolve);
+          const inside = document.getElementById("answers-" + index);
+          if (inside) return window.regardStored.put(index, inside.textContent);
+          const script = document.createElement("script");
+          script.src = `data/${held.page}-${index}.js`;
+          script.onerror = () => reject(new Error("a file of this copy is missing"));
+          document.head.append(script);
+        }),
+      );
     }
     return waiting.get(index);
   }
@@ -93,19 +107,29 @@
   function mergeChange(base, change) {
     if (change === null) return base;
     if ("v" in change) return change.v;
-    return { ...base, ...Object.fromEntries(Object.entries(change.k).map(([name, one]) => [name, mergeChange(base[name], one)])) };
+    return {
+      ...base,
+      ...Object.fromEntries(Object.entries(change.k).map(([name, one]) => [name, mergeChange(base[name], one)])),
+    };
   }
 
   const refusal = { ok: false, answer: { error: NOT_HELD } };
 
   window.regardStored = {
     page: held.page,
-    start: { ...held.grids[0].fixed, ...Object.fromEntries(held.grids[0].axes.map(({ word, values }) => [word, values[0]])) },
+    start: {
+      ...held.grids[0].fixed,
+      ...Object.fromEntries(held.grids[0].axes.map(({ word, values }) => [word, values[0]])),
+    },
     put: (index, letters) => unpack(letters).then(arrived.get(index)),
 
     async reply({ do: actions = "", ...words }) {
       let wanted = plain(words);
-      for (const action of actions.split(";").map((one) => one.trim()).filter(Boolean)) wanted = wanted && applyAction(wanted, action);
+      for (const action of actions
+        .split(";")
+        .map((one) => one.trim())
+        .filter(Boolean))
+        wanted = wanted && applyAction(wanted, action);
       if (!wanted) return refusal;
       const costs = held.grids.map((grid) => cost(grid, wanted));
       const index = costs.indexOf(Math.min(...costs));

@@ -44,16 +44,28 @@ export function makeTour(lab) {
     const [before, after] = [cards[at - 1], cards[at + 1]];
     const moves = [
       before ? link(before, "← Back", { id: "tour-back" }) : "",
-      after ? link(after, "Next →", { id: "tour-next", class: isFinished(card) ? "ready" : "", title: after.title }) : "",
+      after
+        ? link(after, "Next →", { id: "tour-next", class: isFinished(card) ? "ready" : "", title: after.title })
+        : "",
       !after && isFinished(card) ? button("Begin again", restart, { id: "tour-again" }) : "",
-      button("×", close, { id: "tour-close", "aria-label": "Close the tour", title: "Close; it goes on from here next time" }),
+      button("×", close, {
+        id: "tour-close",
+        "aria-label": "Close the tour",
+        title: "Close; it goes on from here next time",
+      }),
     ];
     return element("div", { class: "head" }, title, count, element("span", { class: "buttons" }, ...moves));
   };
   const body = (card) => {
-    if (card.page !== lab.page.name) return [element("p", {}, "This card is on another page. ", link(card, "Go there", { id: "tour-go" }))];
+    if (card.page !== lab.page.name)
+      return [element("p", {}, "This card is on another page. ", link(card, "Go there", { id: "tour-go" }))];
     const done = isFinished(card);
-    const said = done ? [element("p", { class: "seen" }, element("b", {}, "You did it. "), card.seen), element("p", {}, element("b", {}, "Why? "), card.why)] : [];
+    const said = done
+      ? [
+          element("p", { class: "seen" }, element("b", {}, "You did it. "), card.seen),
+          element("p", {}, element("b", {}, "Why? "), card.why),
+        ]
+      : [];
     if (told.textContent !== said.map((one) => one.textContent).join("")) fill(told, said); // read out once
     const tasks = element("ol", {}, ...card.tasks.map((task, i) => line(card, task, i)));
     const set = element("p", { class: "aside" }, link(card, "Set this card up again", { id: "tour-restart" }));
@@ -62,7 +74,11 @@ export function makeTour(lab) {
   const line = (card, task, i) => {
     const done = doneTasks(card).includes(i);
     const show = button("Show me", () => act(task.shown), { id: "tour-show-" + i, class: "show" });
-    const state = element("span", { class: "tick", role: "img", "aria-label": done ? "done" : "to do" }, done ? "☑" : "☐");
+    const state = element(
+      "span",
+      { class: "tick", role: "img", "aria-label": done ? "done" : "to do" },
+      done ? "☑" : "☐",
+    );
     return element("li", { class: done ? "done" : "" }, state, " " + task.do + " ", ...(done ? [] : [show]));
   };
 

@@ -4,7 +4,13 @@ import { button, choice, element, fill, prose } from "../parts.js";
 
 const AGAIN = 300; // milliseconds until the page looks again for what is under way
 const MARKS = { HOLDS: "✓", REFUTED: "✗", "NOT REFUTED": "?", EXPLAINED: "✎", MEASURED: "≈", UNDECIDED: "…" };
-const PARTS = [["because", ""], ["counterexample", "Counterexample: "], ["region", "It holds: "], ["correction", "Corrected: "], ["tightness", "Tightness: "]];
+const PARTS = [
+  ["because", ""],
+  ["counterexample", "Counterexample: "],
+  ["region", "It holds: "],
+  ["correction", "Corrected: "],
+  ["tightness", "Tightness: "],
+];
 
 export function build(lab) {
   const statement = element("p", { class: "statement" });
@@ -21,14 +27,21 @@ export function build(lab) {
     tools(picture);
     fill(statement, prose(picture.statement, picture.typeset));
     fill(sources, [picture.sources.join(" · ")]);
-    if (ticked !== JSON.stringify(picture.checklists)) fill(complete, picture.checklists.flatMap((one) => checklist(one, picture.typeset)));
+    if (ticked !== JSON.stringify(picture.checklists))
+      fill(
+        complete,
+        picture.checklists.flatMap((one) => checklist(one, picture.typeset)),
+      );
     ticked = JSON.stringify(picture.checklists); // what was ticked stays so
     if (picture.drawn && picture.drawn.svg !== svg) {
       svg = picture.drawn.svg;
       fill(holder, [svg ? parseSvg(svg, picture.statement) : element("p", {}, picture.drawn.why)]);
     }
     holder.classList.toggle("stale", !picture.drawn);
-    fill(lab.more, picture.verdict ? [...guessResult(lab, picture.verdict), ...verdicts(picture.verdict, picture.typeset)] : []);
+    fill(
+      lab.more,
+      picture.verdict ? [...guessResult(lab, picture.verdict), ...verdicts(picture.verdict, picture.typeset)] : [],
+    );
     clearTimeout(later);
     if (picture.running) later = setTimeout(() => lab.askAgain(), AGAIN);
     document.body.dataset.running = picture.running ? "yes" : "no";
@@ -41,9 +54,20 @@ let guess = null; // what was guessed, of which claim
 function guessResult(lab, { readings }) {
   if (guess?.claim !== lab.state.claim) return [];
   const truth = { HOLDS: "holds", REFUTED: "fails", "NOT REFUTED": "holds" }[readings[0].status];
-  if (!truth) return [element("p", { class: "guess" }, `You guessed that it ${guess.word}; this one asks for a figure or for words.`)];
+  if (!truth)
+    return [
+      element("p", { class: "guess" }, `You guessed that it ${guess.word}; this one asks for a figure or for words.`),
+    ];
   const right = truth === guess.word;
-  return [element("p", { class: "guess", "data-right": String(right) }, right ? `You guessed that it ${guess.word}: right.` : `You guessed that it ${guess.word}: it ${truth}. The reason is below.`)];
+  return [
+    element(
+      "p",
+      { class: "guess", "data-right": String(right) },
+      right
+        ? `You guessed that it ${guess.word}: right.`
+        : `You guessed that it ${guess.word}: it ${truth}. The reason is below.`,
+    ),
+  ];
 }
 
 function parseSvg(text, label) {
@@ -57,27 +81,56 @@ function parseSvg(text, label) {
 function checklist({ question, points, items }, typeset) {
   const line = (item, at) => {
     const box = element("input", { type: "checkbox", id: `item-${question}-${at}` });
-    return element("li", {}, box, element("label", { for: box.id }, " ", ...prose(item.text, typeset), ` (${item.worth})`));
+    return element(
+      "li",
+      {},
+      box,
+      element("label", { for: box.id }, " ", ...prose(item.text, typeset), ` (${item.worth})`),
+    );
   };
-  return [element("p", {}, element("b", {}, `A complete answer to ${question} contains`), ` (${points} points)`), element("ul", {}, ...items.map(line))];
+  return [
+    element("p", {}, element("b", {}, `A complete answer to ${question} contains`), ` (${points} points)`),
+    element("ul", {}, ...items.map(line)),
+  ];
 }
 
 function makeTools(lab, picture) {
   let names = [];
   const showClaim = (claim) => claim && lab.set({ claim, set: "", show: "picture" });
-  const sets = choice({ name: "of", label: "Problem set", groups: { "Problem sets": picture.sets }, first: "all of them" }, (of) => lab.set({ of, question: "", set: "", show: "picture" }));
-  const questions = choice({ name: "question", label: "Question", groups: {}, first: "all of them" }, (question) => lab.set({ question, set: "", show: "picture" }));
+  const sets = choice(
+    { name: "of", label: "Problem set", groups: { "Problem sets": picture.sets }, first: "all of them" },
+    (of) => lab.set({ of, question: "", set: "", show: "picture" }),
+  );
+  const questions = choice({ name: "question", label: "Question", groups: {}, first: "all of them" }, (question) =>
+    lab.set({ question, set: "", show: "picture" }),
+  );
   const chosen = choice({ name: "claim", label: "Claim", groups: picture.topics }, showClaim);
   const showNext = (step) => showClaim(names[(names.indexOf(lab.state.claim) + step + names.length) % names.length]);
   const inputs = element("div", { class: "parameters" });
-  const check = button("Check it", () => lab.set({ show: lab.state.show === "picture" ? "verdict" : "picture" }), { id: "check" });
-  const prove = button("Prove it", () => lab.set({ show: lab.state.show === "proof" ? "verdict" : "proof" }), { id: "prove" });
-  const bet = (word) => button(word === "holds" ? "I guess: it holds" : "I guess: it fails", () => {
-    guess = { claim: lab.state.claim, word };
-    lab.set({ show: "verdict" });
-  }, { id: "guess-" + word });
+  const check = button("Check it", () => lab.set({ show: lab.state.show === "picture" ? "verdict" : "picture" }), {
+    id: "check",
+  });
+  const prove = button("Prove it", () => lab.set({ show: lab.state.show === "proof" ? "verdict" : "proof" }), {
+    id: "prove",
+  });
+  const bet = (word) =>
+    button(
+      word === "holds" ? "I guess: it holds" : "I guess: it fails",
+      () => {
+        guess = { claim: lab.state.claim, word };
+        lab.set({ show: "verdict" });
+      },
+      { id: "guess-" + word },
+    );
   const bets = element("div", { class: "buttons" }, bet("holds"), bet("fails"));
-  const row = element("div", { class: "buttons" }, check, prove, button("← Previous", () => showNext(-1), { id: "previous" }), button("Next →", () => showNext(1), { id: "next" }));
+  const row = element(
+    "div",
+    { class: "buttons" },
+    check,
+    prove,
+    button("← Previous", () => showNext(-1), { id: "previous" }),
+    button("Next →", () => showNext(1), { id: "next" }),
+  );
   for (const one of [sets.whole, questions.whole, inputs]) one.classList.add("needs-python");
   lab.controls.append(sets.whole, questions.whole, chosen.whole, inputs, bets, row);
   let made = "";
@@ -95,7 +148,11 @@ function makeTools(lab, picture) {
     questions.set(lab.state.question);
     chosen.set(lab.state.claim);
     const wanted = lab.state.claim + fresh.parameters.map((one) => one.name).join();
-    if (made !== wanted) fill(inputs, fresh.parameters.flatMap((one) => parameter(lab, one, fresh.typeset)));
+    if (made !== wanted)
+      fill(
+        inputs,
+        fresh.parameters.flatMap((one) => parameter(lab, one, fresh.typeset)),
+      );
     made = wanted;
     for (const one of fresh.parameters) {
       const input = inputs.querySelector(`[name="${one.name}"]`);
@@ -109,7 +166,14 @@ function makeTools(lab, picture) {
 }
 
 function parameter(lab, { name, value, meaning, rule }, typeset) {
-  const input = element("input", { type: "text", inputmode: "decimal", id: "parameter-" + name, name, value, title: rule });
+  const input = element("input", {
+    type: "text",
+    inputmode: "decimal",
+    id: "parameter-" + name,
+    name,
+    value,
+    title: rule,
+  });
   input.addEventListener("change", () => {
     const others = lab.state.set.split(",").filter((pair) => pair && !pair.startsWith(name + "="));
     lab.set({ set: [...others, `${name}=${input.value}`].join(",") });
@@ -119,14 +183,44 @@ function parameter(lab, { name, value, meaning, rule }, typeset) {
 
 function verdicts({ readings, proof, sets }, typeset) {
   const cards = readings.map((one) => {
-    const badge = element("span", { class: "badge " + one.status.toLowerCase().replace(" ", "-") }, `${MARKS[one.status] ?? ""} ${one.status}`);
-    const head = element("p", {}, badge, " ", element("b", {}, one.reading), " ", element("span", { class: "aside" }, `by ${one.by}`));
-    const lines = PARTS.filter(([part]) => one[part]).map(([part, label]) => element("p", {}, element("i", {}, label), ...prose(one[part], typeset)));
-    return element("div", { class: "verdict", "data-status": one.status }, head, element("p", { class: "aside" }, ...prose(one.statement, typeset)), ...lines);
+    const badge = element(
+      "span",
+      { class: "badge " + one.status.toLowerCase().replace(" ", "-") },
+      `${MARKS[one.status] ?? ""} ${one.status}`,
+    );
+    const head = element(
+      "p",
+      {},
+      badge,
+      " ",
+      element("b", {}, one.reading),
+      " ",
+      element("span", { class: "aside" }, `by ${one.by}`),
+    );
+    const lines = PARTS.filter(([part]) => one[part]).map(([part, label]) =>
+      element("p", {}, element("i", {}, label), ...prose(one[part], typeset)),
+    );
+    return element(
+      "div",
+      { class: "verdict", "data-status": one.status },
+      head,
+      element("p", { class: "aside" }, ...prose(one.statement, typeset)),
+      ...lines,
+    );
   });
   if (new Set(sets.map((one) => one.reading)).size > 1) {
-    const rows = sets.map((one) => element("tr", {}, ...[one.set, one.questions.join(" and "), one.reading, one.status].map((cell) => element("td", {}, cell))));
-    const head = element("tr", {}, ...["set", "question", "its premise", "verdict"].map((cell) => element("th", {}, cell)));
+    const rows = sets.map((one) =>
+      element(
+        "tr",
+        {},
+        ...[one.set, one.questions.join(" and "), one.reading, one.status].map((cell) => element("td", {}, cell)),
+      ),
+    );
+    const head = element(
+      "tr",
+      {},
+      ...["set", "question", "its premise", "verdict"].map((cell) => element("th", {}, cell)),
+    );
     cards.unshift(element("table", { class: "by-set" }, head, ...rows));
   }
   if (!proof) return cards;

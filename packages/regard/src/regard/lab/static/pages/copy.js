@@ -27,10 +27,27 @@ export function build(lab) {
 function makeTools(lab, picture) {
   const names = (space) => Object.keys(picture.starts).filter((name) => picture.starts[name] === space);
   const groups = { "in the plane": names("plane"), "on the sphere": names("sphere") };
-  const start = choice({ name: "start", label: "Keys", groups, first: "start from …" }, (name) => name && lab.do("start " + name));
-  const allowed = { name: "eps", label: "eps", least: 0, most: picture.eps.length - 1, step: 1, format: (i) => picture.eps[i] };
+  const start = choice(
+    { name: "start", label: "Keys", groups, first: "start from …" },
+    (name) => name && lab.do("start " + name),
+  );
+  const allowed = {
+    name: "eps",
+    label: "eps",
+    least: 0,
+    most: picture.eps.length - 1,
+    step: 1,
+    format: (i) => picture.eps[i],
+  };
   const eps = slider(allowed, (i, lasting) => lab.set({ eps: picture.eps[i] }, { lasting }));
-  const reach = { name: "norm", label: "norm of q", least: 0, most: picture.longest, step: 0.1, format: (word) => Number(word).toFixed(2) };
+  const reach = {
+    name: "norm",
+    label: "norm of q",
+    least: 0,
+    most: picture.longest,
+    step: 0.1,
+    format: (word) => Number(word).toFixed(2),
+  };
   const norm = slider(reach, (size, lasting) => lab.do("norm " + size, { lasting }));
   const row = element(
     "div",
@@ -53,7 +70,10 @@ function makeTools(lab, picture) {
 
 /** The place of the number that is nearest by ratio. */
 const nearest = (words, wanted) =>
-  words.reduce((best, word, i) => (Math.abs(Math.log(word / wanted)) < Math.abs(Math.log(words[best] / wanted)) ? i : best), 0);
+  words.reduce(
+    (best, word, i) => (Math.abs(Math.log(word / wanted)) < Math.abs(Math.log(words[best] / wanted)) ? i : best),
+    0,
+  );
 
 function makeCanvas(lab, { window: edge }) {
   const box = { left: -edge, right: edge, bottom: -edge, top: edge };
@@ -76,13 +96,20 @@ function makeCanvas(lab, { window: edge }) {
       view.svg.setAttribute("tabindex", picture.space === "sphere" ? 0 : -1);
       view.put("ground", ground(view, picture, edge));
       view.put("hull", hull(view, picture));
-      view.put("arrows", picture.arrows.map((one) => stem(view, one)));
+      view.put(
+        "arrows",
+        picture.arrows.map((one) => stem(view, one)),
+      );
       view.put("output", [diamond(view, picture.output)]);
       view.put("ruler", ruler(view, picture, edge));
       const own = picture.arrows.at(-1);
       const shown = picture.keys.map((key) => point(String(key.key)).show(key, keyLabel(key), reach(key.weight)));
       shown.push(point("q").show(own, `your query, ${own.text}, norm ${own.norm.toFixed(2)}; arrow keys move it`, 7));
-      for (const [id, one] of points) if (!shown.includes(one)) (one.group.remove(), points.delete(id));
+      for (const [id, one] of points)
+        if (!shown.includes(one)) {
+          one.group.remove();
+          points.delete(id);
+        }
       fill(legend, describe(picture));
     },
   };
@@ -104,7 +131,13 @@ function makePoint(lab, view, id) {
   const ring = shape("circle", { class: "focus-ring" });
   const disc = shape("circle", { class: "disc" });
   const name = shape("text", { class: "name" }, id === "q" ? "q" : id);
-  const group = shape("g", { id: "point-" + id, role: "button", class: id === "q" ? "point query" : "point" }, ring, disc, name);
+  const group = shape(
+    "g",
+    { id: "point-" + id, role: "button", class: id === "q" ? "point query" : "point" },
+    ring,
+    disc,
+    name,
+  );
   view.layer("points").append(group);
   let here = ORIGIN;
   const at = (x, y) => {
@@ -147,8 +180,15 @@ function ground(view, picture, edge) {
   const lines = [];
   for (let at = -Math.floor(edge); at <= edge; at++) {
     const kind = at === 0 ? "axis" : "grid";
-    lines.push(view.line([at, -edge], [at, edge], { class: kind }), view.line([-edge, at], [edge, at], { class: kind }));
-    if (at !== 0) lines.push(view.text([at, 0], at, { class: "tick", dy: 14 }), view.text([0, at], at, { class: "tick", dx: -12, dy: 4 }));
+    lines.push(
+      view.line([at, -edge], [at, edge], { class: kind }),
+      view.line([-edge, at], [edge, at], { class: kind }),
+    );
+    if (at !== 0)
+      lines.push(
+        view.text([at, 0], at, { class: "tick", dy: 14 }),
+        view.text([0, at], at, { class: "tick", dx: -12, dy: 4 }),
+      );
   }
   return lines;
 }
@@ -157,7 +197,11 @@ function ground(view, picture, edge) {
 function ruler(view, picture, edge) {
   const [left, right, height] = [-edge + 0.12, -edge + 0.12 + 5 * picture.scale, -edge + 0.14];
   const ends = [left, right].map((x) => view.line([x, height - 0.05], [x, height + 0.05], {}));
-  return [view.line([left, height], [right, height], {}), ...ends, view.text([(left + right) / 2, height + 0.09], "queries: norm 5", {})];
+  return [
+    view.line([left, height], [right, height], {}),
+    ...ends,
+    view.text([(left + right) / 2, height + 0.09], "queries: norm 5", {}),
+  ];
 }
 
 function hull(view, picture) {
@@ -168,7 +212,10 @@ function hull(view, picture) {
 }
 
 function diamond(view, output) {
-  const mark = shape("path", { d: "M0 -8L8 0L0 8L-8 0Z", transform: `translate(${view.x(output.x)} ${view.y(output.y)})` });
+  const mark = shape("path", {
+    d: "M0 -8L8 0L0 8L-8 0Z",
+    transform: `translate(${view.x(output.x)} ${view.y(output.y)})`,
+  });
   mark.append(shape("title", {}, "output " + output.text));
   return mark;
 }
@@ -195,7 +242,10 @@ function turnable(lab, view) {
   addEventListener("pointercancel", end);
   view.svg.addEventListener("pointermove", (event) => {
     if (!last || view.svg.dataset.space !== "sphere") return;
-    const [across, upwards] = [Math.trunc((event.clientX - last[0]) / PIXELS), Math.trunc((event.clientY - last[1]) / PIXELS)];
+    const [across, upwards] = [
+      Math.trunc((event.clientX - last[0]) / PIXELS),
+      Math.trunc((event.clientY - last[1]) / PIXELS),
+    ];
     if (!across && !upwards) return;
     last = [last[0] + PIXELS * across, last[1] + PIXELS * upwards];
     turned = true;
@@ -209,7 +259,15 @@ function describe(picture) {
     return element("span", { class: "key-" + one.kind }, `${one.name} (norm ${size})`);
   });
   const output = element("span", { class: "key-output" }, "output " + picture.output.text);
-  return [...arrows, output, element("span", { class: "aside" }, "values are the keys; queries have the scale of the bar; a disc's area is its weight")];
+  return [
+    ...arrows,
+    output,
+    element(
+      "span",
+      { class: "aside" },
+      "values are the keys; queries have the scale of the bar; a disc's area is its weight",
+    ),
+  ];
 }
 
 function table(lab, picture) {
@@ -218,7 +276,11 @@ function table(lab, picture) {
     const bar = element("span", { class: "bar" });
     bar.style.width = 100 * key.weight + "%";
     const kind = (key.chosen ? "chosen " : "") + (key.inside ? "inside" : "");
-    const choose = element("input", { type: "checkbox", id: "choose-" + key.key, "aria-label": "choose key " + key.key });
+    const choose = element("input", {
+      type: "checkbox",
+      id: "choose-" + key.key,
+      "aria-label": "choose key " + key.key,
+    });
     choose.checked = key.chosen;
     choose.addEventListener("change", () => lab.do("choose " + key.key));
     const cells = [

@@ -37,7 +37,12 @@ function figure(parent, title, ...parts) {
 
 function makeLaw(lab) {
   const box = element("div", { class: "tall" });
-  const key = element("p", { class: "legend" }, element("span", { class: "key-one" }, "one head"), element("span", { class: "key-two" }, "two heads, mean"));
+  const key = element(
+    "p",
+    { class: "legend" },
+    element("span", { class: "key-one" }, "one head"),
+    element("span", { class: "key-two" }, "two heads, mean"),
+  );
   figure(lab.picture, "Where the weight of key 0 lies: computed probabilities of 20 intervals", box, key);
   const made = chart(box, {
     label: "law of the weight of key 0",
@@ -61,13 +66,24 @@ function makeCloud(parent) {
   figure(parent, "120 draws of k₀, negative scores marked ×", view.svg);
   for (const name of ["ground", "rays", "cloud", "draws", "mean"]) view.layer(name);
   view.put("ground", [
-    view.outline([[-1.6, -1.6], [0, -1.6], [0, 1.6], [-1.6, 1.6]], { class: "wrong" }),
+    view.outline(
+      [
+        [-1.6, -1.6],
+        [0, -1.6],
+        [0, 1.6],
+        [-1.6, 1.6],
+      ],
+      { class: "wrong" },
+    ),
     view.line([-1.6, 0], [3.2, 0], { class: "axis" }),
     view.line([0, -1.6], [0, 1.6], { class: "axis" }),
     view.text([3.15, -1.5], "along μ₀ →", { class: "tick end" }),
     view.text([0, 1.5], "across ↑", { class: "tick start", dx: 6, dy: 4 }),
   ]);
-  view.put("mean", [view.arrow([0, 0], [1, 0], { class: "mean" }), view.text([1, 0], "μ₀", { class: "name", dx: 4, dy: 26 })]);
+  view.put("mean", [
+    view.arrow([0, 0], [1, 0], { class: "mean" }),
+    view.text([1, 0], "μ₀", { class: "name", dx: 4, dy: 26 }),
+  ]);
   return (picture) => {
     const [good, bad] = splitBySign(picture.keys, picture.negative);
     view.put("rays", [view.rays([0, 0], good, {}), view.rays([0, 0], bad, { class: "negative" })]);
@@ -77,11 +93,25 @@ function makeCloud(parent) {
 }
 
 function makeOutputs(parent) {
-  const view = drawing({ label: "Outputs of one head and of two", left: -0.24, right: 1.32, bottom: -0.12, top: 1.08, size: 340 });
+  const view = drawing({
+    label: "Outputs of one head and of two",
+    left: -0.24,
+    right: 1.32,
+    bottom: -0.12,
+    top: 1.08,
+    size: 340,
+  });
   figure(parent, "The outputs: computed, and of these draws", view.svg);
   for (const name of ["ground", "draws", "deviation", "means", "target"]) view.layer(name);
   view.put("ground", [
-    view.outline([[0, 0], [1, 0], [0, 1]], { class: "triangle" }),
+    view.outline(
+      [
+        [0, 0],
+        [1, 0],
+        [0, 1],
+      ],
+      { class: "triangle" },
+    ),
     view.text([1, 0], "v₀", { class: "name start", dx: 8, dy: 5 }),
     view.text([0, 1], "v₁", { class: "name end", dx: -8, dy: 5 }),
     view.text([0, 0], "the others", { class: "tick", dy: 18 }),
@@ -95,8 +125,14 @@ function makeOutputs(parent) {
       return [view.dots(good, { class: kinds[h] }), view.crosses(bad, { class: kinds[h] + " negative" })];
     });
     view.put("draws", drawn);
-    view.put("deviation", picture.outputs.map((one, h) => view.outline(one.deviation, { class: kinds[h] })));
-    view.put("means", picture.outputs.map((one, h) => view.disc(one.mean, 6, { class: kinds[h] })));
+    view.put(
+      "deviation",
+      picture.outputs.map((one, h) => view.outline(one.deviation, { class: kinds[h] })),
+    );
+    view.put(
+      "means",
+      picture.outputs.map((one, h) => view.disc(one.mean, 6, { class: kinds[h] })),
+    );
   };
 }
 

@@ -25,7 +25,15 @@ function makeTools(lab, picture) {
   const text = element("input", { type: "text", id: "text", name: "text", spellcheck: "false", autocomplete: "off" });
   text.addEventListener("change", () => lab.set({ text: text.value, order: "" }));
   const said = element("div", { class: "field needs-python" }, element("label", { for: "text" }, "Sentence"), text);
-  const start = choice({ name: "sentence", label: window.regardStored ? "Sentence" : "or", groups: { "start from": picture.sentences }, first: "start from …" }, (word) => word && lab.set({ text: word, order: "" }));
+  const start = choice(
+    {
+      name: "sentence",
+      label: window.regardStored ? "Sentence" : "or",
+      groups: { "start from": picture.sentences },
+      first: "start from …",
+    },
+    (word) => word && lab.set({ text: word, order: "" }),
+  );
   const positions = element("input", { type: "checkbox", id: "positions" });
   positions.addEventListener("change", () => lab.set({ positions: positions.checked ? "on" : "off" }));
   const row = element(
@@ -36,10 +44,17 @@ function makeTools(lab, picture) {
     button("First order", () => lab.do("restore"), { id: "restore" }),
     element("label", { class: "switch" }, positions, " positions added"),
   );
-  const steps = (name, label, values) => slider({ name, label, least: 0, most: values.length - 1, step: 1, format: (i) => values[i].toLocaleString("en") }, (i, lasting) => lab.set({ [name]: String(values[i]) }, { lasting }));
+  const steps = (name, label, values) =>
+    slider(
+      { name, label, least: 0, most: values.length - 1, step: 1, format: (i) => values[i].toLocaleString("en") },
+      (i, lasting) => lab.set({ [name]: String(values[i]) }, { lasting }),
+    );
   const dim = steps("dim", "dimension", picture.dims);
   const length = steps("length", "positions in the chart", picture.lengths);
-  const format = choice({ name: "format", label: "number format", groups: { "the table is in": picture.formats } }, (word) => lab.set({ format: word }));
+  const format = choice(
+    { name: "format", label: "number format", groups: { "the table is in": picture.formats } },
+    (word) => lab.set({ format: word }),
+  );
   start.whole.classList.add("needs-python");
   lab.controls.append(said, start.whole, row, dim.whole, length.whole, format.whole);
   return () => {
@@ -64,7 +79,7 @@ function makeSentence(lab) {
     element("span", { class: "aside" }, "drag a word, or move it with ← and →"),
   );
   lab.picture.append(element("figure", {}, caption, row, key));
-  let cards = [];
+  const cards = [];
   const make = (place) => {
     const card = makeCard(lab, place, () => cards);
     row.append(card.whole);
@@ -100,7 +115,10 @@ function makeCard(lab, place, cards) {
     word.setPointerCapture(event.pointerId);
     whole.classList.add("held");
   });
-  word.addEventListener("pointermove", (event) => from !== null && (whole.style.transform = `translateX(${event.clientX - from}px)`));
+  word.addEventListener(
+    "pointermove",
+    (event) => from !== null && (whole.style.transform = `translateX(${event.clientX - from}px)`),
+  );
   const release = (event) => {
     if (from === null) return;
     from = null;
@@ -116,12 +134,17 @@ function makeCard(lab, place, cards) {
     word,
     show(picture) {
       word.textContent = picture.words[place];
-      word.setAttribute("aria-label", `${picture.words[place]}, place ${place}, differs by ${picture.differences[place]}`);
+      word.setAttribute(
+        "aria-label",
+        `${picture.words[place]}, place ${place}, differs by ${picture.differences[place]}`,
+      );
       const upright = (numbers) => numbers.map((value) => [value]);
       first.set(upright(picture.first[place]), "output in the first order");
       second.set(upright(picture.second[place]), "output in your order");
       gap.textContent = picture.differs[place] ? "≠ " + picture.differences[place] : "same";
-      gap.title = picture.differs[place] ? "the largest difference of a number" : `but for ${picture.differences[place]}, which is rounding`;
+      gap.title = picture.differs[place]
+        ? "the largest difference of a number"
+        : `but for ${picture.differences[place]}, which is rounding`;
       whole.classList.toggle("differs", picture.differs[place]);
       gap.dataset.difference = picture.differences[place];
     },
@@ -131,7 +154,15 @@ function makeCard(lab, place, cards) {
 function makeChart(lab, picture) {
   const box = element("div");
   const key = element("p", { class: "legend" });
-  lab.picture.append(element("figure", { class: "positions" }, element("figcaption", {}, "How near the nearest two positions are: proved, in real arithmetic"), box, key));
+  lab.picture.append(
+    element(
+      "figure",
+      { class: "positions" },
+      element("figcaption", {}, "How near the nearest two positions are: proved, in real arithmetic"),
+      box,
+      key,
+    ),
+  );
   const lines = DIMS.map((dim, i) => ({ label: "dimension " + dim, colour: COLOURS[i], steps: true }));
   const made = chart(box, {
     label: "distance of the nearest two positions",

@@ -33,7 +33,15 @@ export function build(lab) {
 }
 
 function makeTools(lab) {
-  const text = element("input", { type: "text", id: "text", name: "text", "aria-label": "Sentence", spellcheck: "false", autocomplete: "off", placeholder: "a sentence in the language it reads" });
+  const text = element("input", {
+    type: "text",
+    id: "text",
+    name: "text",
+    "aria-label": "Sentence",
+    spellcheck: "false",
+    autocomplete: "off",
+    placeholder: "a sentence in the language it reads",
+  });
   const ask = () => lab.set({ text: text.value });
   text.addEventListener("change", ask);
   const known = knownWords(text, () => {});
@@ -53,7 +61,15 @@ function makeTools(lab) {
       if (document.activeElement !== text) text.value = lab.state.text;
       known.set(picture.words);
       if (picture.examples.length && !examples) {
-        examples = choice({ name: "example", label: "or take", groups: { "the grammar's": picture.examples }, first: "one of its own …" }, (word) => word && lab.set({ text: word }));
+        examples = choice(
+          {
+            name: "example",
+            label: "or take",
+            groups: { "the grammar's": picture.examples },
+            first: "one of its own …",
+          },
+          (word) => word && lab.set({ text: word }),
+        );
         tools.append(examples.whole);
       }
       examples?.set("");
@@ -65,7 +81,11 @@ function makeTools(lab) {
 function makeCurves(lab) {
   const holder = element("div");
   const key = element("p", { class: "legend" });
-  const caption = element("figcaption", {}, "Validation perplexity after each epoch, and the training loss of the chosen run as it goes");
+  const caption = element(
+    "figcaption",
+    {},
+    "Validation perplexity after each epoch, and the training loss of the chosen run as it goes",
+  );
   const whole = element("figure", { hidden: true }, caption, holder, key);
   lab.picture.append(whole);
   let made = null;
@@ -73,10 +93,24 @@ function makeCurves(lab) {
   const make = (curves) => {
     const box = element("div");
     fill(holder, [box]);
-    const runs = curves.names.map((name, i) => ({ label: name, ...look(curves.numbers[i]), points: true, joined: true }));
+    const runs = curves.names.map((name, i) => ({
+      label: name,
+      ...look(curves.numbers[i]),
+      points: true,
+      joined: true,
+    }));
     const training = { label: "training", colour: "soft", thin: true, joined: true };
-    made = chart(box, { label: "perplexity of runs", x: "step", counted: true, y: "perplexity", log: { y: true }, series: [training, ...runs] });
-    const keys = curves.names.map((name, i) => lineKey(look(curves.numbers[i]).colour, look(curves.numbers[i]).dash, name));
+    made = chart(box, {
+      label: "perplexity of runs",
+      x: "step",
+      counted: true,
+      y: "perplexity",
+      log: { y: true },
+      series: [training, ...runs],
+    });
+    const keys = curves.names.map((name, i) =>
+      lineKey(look(curves.numbers[i]).colour, look(curves.numbers[i]).dash, name),
+    );
     fill(key, [...keys, element("span", { class: "key-training" }, "training, " + curves.names[0])]);
     names = curves.names.join() + curves.numbers.join();
   };
@@ -92,17 +126,37 @@ function table(lab, { runs, chosen }) {
   const shown = runs.filter((one) => one.drawn).map((one) => one.name);
   const rows = runs.map((one) => {
     const here = one.name === chosen;
-    const open = button(one.label, () => lab.set({ run: one.name }), { id: "open-" + one.name, title: one.label, class: "open", "aria-pressed": here });
+    const open = button(one.label, () => lab.set({ run: one.name }), {
+      id: "open-" + one.name,
+      title: one.label,
+      class: "open",
+      "aria-pressed": here,
+    });
     const box = element("input", { type: "checkbox", id: "show-" + one.name, "aria-label": "show " + one.name });
     box.checked = one.drawn;
     box.disabled = here;
-    box.addEventListener("change", () => lab.set({ with: (box.checked ? [...shown, one.name] : shown.filter((name) => name !== one.name)).join(",") }));
+    box.addEventListener("change", () =>
+      lab.set({ with: (box.checked ? [...shown, one.name] : shown.filter((name) => name !== one.name)).join(",") }),
+    );
     const number = (value, digits) => element("td", {}, value === null ? "–" : value.toFixed(digits));
-    const cells = [element("th", { scope: "row" }, box, " ", lineKey(look(one.number).colour, look(one.number).dash, ""), open), element("td", {}, one.epochs + (one.finished ? " ✓" : " …")), number(one.perplexity, 2), number(one.bleu, 1)];
+    const cells = [
+      element("th", { scope: "row" }, box, " ", lineKey(look(one.number).colour, look(one.number).dash, ""), open),
+      element("td", {}, one.epochs + (one.finished ? " ✓" : " …")),
+      number(one.perplexity, 2),
+      number(one.bleu, 1),
+    ];
     return element("tr", { class: here ? "here" : "", "data-run": one.name }, ...cells);
   });
-  const head = element("tr", {}, ...["run", "epochs", "best perplexity", "BLEU"].map((word) => element("th", { scope: "col" }, word)));
-  return element("div", { class: "runs" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+  const head = element(
+    "tr",
+    {},
+    ...["run", "epochs", "best perplexity", "BLEU"].map((word) => element("th", { scope: "col" }, word)),
+  );
+  return element(
+    "div",
+    { class: "runs" },
+    element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
+  );
 }
 
 function makeTranslation(lab, tools) {

@@ -21,7 +21,6 @@ Nothing is ever unpickled, and whatever is wrong is said in one sentence (:class
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import os
 import re
@@ -36,8 +35,8 @@ import numpy.typing as npt
 
 from regard import formats
 from regard.array_types import Float
-from regard.errors import InputError
-from regard.files import write_file
+from regard.errors import InputError, similar_names
+from regard.files import check_target, write_file
 from regard.written_numbers import is_exact_float, rounded_integer_error
 
 __all__ = [
@@ -149,23 +148,6 @@ def refuse_rounded(array: npt.NDArray[Any], thing: str) -> None:
         if rounded is not None:
             shown = rounded if rounded.bit_length() < 128 else f"one of {rounded.bit_length()} binary digits"
             raise rounded_integer_error(shown, thing)
-
-
-def check_target(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
-    """A path that can be written to, known before the work starts rather than after.
-
-    >>> check_target("picture.doc", (".svg", ".png"))
-    Traceback (most recent call last):
-    regard.errors.InputError: Cannot write 'picture.doc': the name must end in .svg or .png.
-    """
-    target = Path(path)
-    if target.suffix.lower() not in endings:
-        rule = " or ".join([", ".join(endings[:-1]), endings[-1]] if endings[1:] else endings)
-        raise InputError(f"Cannot write {os.fspath(path)!r}: the name must end in {rule}.")
-    if os.path.isdir(target) or not os.path.isdir(target.parent):
-        what = "it is a directory" if os.path.isdir(target) else f"there is no directory {str(target.parent)!r}"
-        raise InputError(f"Cannot write {str(target)!r}: {what}.")
-    return target
 
 
 def save_array(path: str | os.PathLike[str], array: npt.ArrayLike) -> None:
@@ -300,7 +282,7 @@ def _refuse_path(path: str, thing: str) -> None:
 
 def _similar_name(file: Path) -> str:
     with contextlib.suppress(OSError, ValueError):
-        close = difflib.get_close_matches(file.name, os.listdir(file.parent), n=1, cutoff=0.75)
+        close = similar_names(file.name, os.listdir(file.parent), cutoff=0.75)
         return f" (did you mean {str(file.with_name(close[0]))!r}?)" if close else ""
     return ""
 

@@ -27,6 +27,23 @@ PARTIAL, LOCK = ".partial", ".lock"
 MOST = 4 * 2**30  # bytes that are read into memory at once
 
 
+def check_target(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
+    """A path that can be written to, known before the work starts rather than after.
+
+    >>> check_target("picture.doc", (".svg", ".png"))
+    Traceback (most recent call last):
+    regard.errors.InputError: Cannot write 'picture.doc': the name must end in .svg or .png.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in endings:
+        rule = " or ".join([", ".join(endings[:-1]), endings[-1]] if endings[1:] else endings)
+        raise InputError(f"Cannot write {os.fspath(path)!r}: the name must end in {rule}.")
+    if os.path.isdir(target) or not os.path.isdir(target.parent):
+        what = "it is a directory" if os.path.isdir(target) else f"there is no directory {str(target.parent)!r}"
+        raise InputError(f"Cannot write {str(target)!r}: {what}.")
+    return target
+
+
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Put ``data`` at ``path`` whole or not at all; a full disk leaves what was there and says so."""
     path = Path(path)
@@ -104,6 +121,16 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield stream
     finally:
         os.close(handle)
+
+
+def make_folder(path: Path, *, mode: int = 0o777) -> Path:
+    """The folder, made if it is not there; what keeps it from being made is one sentence."""
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=mode)
+    except (OSError, ValueError) as error:  # a null character, or half of a pair of surrogates, is a ValueError
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"{str(path)!r} cannot be made: {why}; give another folder.") from None
+    return path
 
 
 def create_folder(folder: Path, files: Mapping[str, bytes]) -> bool:

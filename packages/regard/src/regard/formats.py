@@ -6,7 +6,6 @@ reader ever unpickles. :mod:`regard.arrays` is the front door.
 
 from __future__ import annotations
 
-import difflib
 import io
 import itertools
 import math
@@ -14,7 +13,7 @@ import os
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import IO, Any
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.array_types import Float
-from regard.errors import InputError
+from regard.errors import InputError, suggest_name
 from regard.strict_json import parse_json, unique_names
 from regard.written_numbers import rounded_integer_error, writes_another_whole
 
@@ -42,23 +41,11 @@ REAL = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 # zero tenfold; in memory they may take eight times as many, as float64.
 _HARMLESS, _FOLD = 1 << 26, 10
 _ENDLESS, _DIMENSIONS = 2**80, 32  # no size is so large, and no array has more dimensions
-_COMPARED = 10_000  # names that one which is not there is compared with
 _PIECE = 1 << 20  # bytes that are read at once
 TEXT = 1 << 31  # bytes of numbers as text: beyond, a .npy is read in a tenth of the time
 
 
 NUMBERS = "write numbers with a point, and commas (or tabs) between them"
-
-
-def suggest_name(name: str, names: Sequence[str]) -> str:
-    """The name probably meant and the names there are, as the end of an error message.
-
-    >>> suggest_name("kyes", ["keys", "values"])
-    "did you mean 'keys'? (there are: keys, values)."
-    """
-    close = difflib.get_close_matches(name, names[:_COMPARED], n=1, cutoff=0.5)
-    listed = ", ".join(known[:80] for known in names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    return (f"did you mean {close[0][:80]!r}? " if close else "") + f"(there are: {listed or 'none'})."
 
 
 def from_npy(data: Bytes, thing: str, notes: list[str]) -> npt.NDArray[Any]:

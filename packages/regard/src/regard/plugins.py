@@ -21,6 +21,11 @@ def load_plugins(group: str) -> dict[str, Any]:
     return {entry.name: entry.load() for entry in sorted(entry_points(group=group))}
 
 
+def plugin_names(group: str) -> list[str]:
+    """What installed distributions add to a group, by name, none of it loaded."""
+    return sorted({entry.name for entry in entry_points(group=group)})
+
+
 def load_plugin(group: str, name: str, *, what: str) -> Any:
     """One of them; where it is not installed, ``what`` (the subject of a sentence) needs its distribution.
 

@@ -164,21 +164,27 @@ def test_matrices_come_from_files_beside_the_model(tmp_path: Path) -> None:
         ("isotropic = 1.0", "it needs either means or orthonormal"),
         ("orthonormal = 3\nmeans = [[1.0]]", "it needs either means or orthonormal"),
         ("orthonormal = 0", "orthonormal must be a whole number from 1 to 10000, not 0"),
-        ("orthonormal = 3\nspraed = 1\niso = 2", "2 mistakes: unknown key 'spraed'; unknown key 'iso'"),
+        (
+            "orthonormal = 3\nspraed = 1\niso = 2",
+            "2 mistakes:\n- there is no key 'spraed'; did you mean 'spread'.\n- there is no key 'iso'",
+        ),
         ("orthonormal = 3\n[spread]\nkey = 0", r"spread must be written \[\[spread\]\]"),
         ("orthonormal = 3\njoint = 4", r"joint must be a table, written \[joint\]"),
-        ("orthonormal = 3\n[[spread]]\nkey = 0\nsize = 2", "unknown key 'size' in spread; spread lacks 'variance'"),
-        ("orthonormal = 3\nisotropic = -1\n[[spread]]\nkey = 9\nvariance = 1", "has 2 mistakes: isotropic"),
+        (
+            "orthonormal = 3\n[[spread]]\nkey = 0\nsize = 2",
+            "- spread 1: there is no key 'size'.*\n- spread 1: variance is missing: the extra variance.",
+        ),
+        ("orthonormal = 3\nisotropic = -1\n[[spread]]\nkey = 9\nvariance = 1", "has 2 mistakes:\n- isotropic"),
         ('means = "nowhere.npy"', "nowhere.npy"),
-        ('spraed = 1\nmeans = "nowhere.npy"', "2 mistakes: unknown key 'spraed'; .*nowhere.npy"),
+        ('spraed = 1\nmeans = "nowhere.npy"', "2 mistakes:\n- there is no key 'spraed'; .*\n- .*nowhere.npy"),
         (
             "orthonormal = 3\niso = 2\nisotropic = -1\n[[spread]]\nkey = 0\n[[spread]]\nkey = 9\nvariance = 1\nx = 1",
-            "has 5 mistakes: unknown key 'iso'; spread lacks 'variance'; unknown key 'x' in spread; "
-            "isotropic is a variance and must not be negative, but it is -1; a spread names key 9",
+            "has 5 mistakes:\n- there is no key 'iso'.*\n- spread 1: variance is missing.*\n- spread 2: there is "
+            "no key 'x'.*\n- isotropic is a variance and must not be negative, but it is -1.\n- a spread names key 9",
         ),
         (
             "orthonormal = 1\n[[magnitude]]\nkey = [0]\nvalues = [1]\nprobabilities = [1]",
-            r"has a mistake: the key of a magnitude must be a whole number, not \[0\]",
+            r"has a mistake:\n- magnitude 1: key must be a whole number, not \[0\]",
         ),
         (
             "orthonormal = 1\n" + 2 * "[[covariance]]\nkey = 0\nmatrix = [[1]]\n",

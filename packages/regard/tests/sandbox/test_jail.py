@@ -20,12 +20,11 @@ from regard.coursework.answers import answer_check
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
 from regard.sandbox import jail, runner, warm_pool
-from regard.sandbox.cgroup import MemoryGroup
 from regard.sandbox.clock import Clock
-from regard.sandbox.interpreter import Interpreter, is_world_readable, this_interpreter
 from regard.sandbox.jail import Tier
 from regard.sandbox.runner import Runner
-from regard.sandbox.warm_pool import keep_warm
+from regard.sandbox.tool import Interpreter, is_world_readable, this_interpreter
+from regard.sandbox.warm_pool import MemoryGroup, keep_warm
 
 # Files end in .py.txt, so that nothing runs them by accident. Each returns a right answer if what it tries succeeds:
 # a file that passes has got out.
@@ -409,7 +408,7 @@ def test_memory_groups_end_with_whoever_made_them() -> None:
     if not probe.is_active:
         pytest.skip("no control group can be had here")
     probe.remove()
-    code = "from regard.sandbox.cgroup import MemoryGroup\ngroup = MemoryGroup(2**27)\n"
+    code = "from regard.sandbox.warm_pool import MemoryGroup\ngroup = MemoryGroup(2**27)\n"
     judge = subprocess.Popen(
         [sys.executable, "-c", f"{code}print(group.place, flush=True)\ninput()"],
         stdin=subprocess.PIPE,

@@ -14,6 +14,7 @@ from regard.noise.coursework_settings import gaussian_setting, negative_score, o
 from regard.noise.random_keys import Study, expected_error, study
 from regard.noise.scores import KeyLaw, Scores, merge_equal_laws, score_laws
 from regard.noise.weights import weight_moments
+from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
 from regard.written_numbers import in_full
@@ -55,7 +56,7 @@ class Comparison(Result):
 
     def __str__(self) -> str:
         parts = (self._answer(), self._setting(), self._table(), self._heads(), self._why(), self._scale_lines())
-        return "\n".join(line for part in parts for line in part)
+        return str(readable("\n".join(line for part in parts for line in part)))
 
     def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
@@ -67,22 +68,22 @@ class Comparison(Result):
         better = self.two.error < self.one.error
         worse = f"{self.one.error / self.two.error:.3g} x steadier" if better else "no steadier"
         return [
-            f"Two heads are {worse} here: E||c - target||^2 is {self.two.error:.4g} with two and {self.one.error:.4g} "
-            "with one."
+            f"Two heads are {worse} here: $E||c - target||^2$ is {self.two.error:.4g} with two and "
+            f"{self.one.error:.4g} with one."
         ]
 
     def _setting(self) -> list[str]:
         return [
             f"{self.keys} orthonormal means, noise {self.iso:g} I, and {self.spread:g} more along the mean of key 0 "
             "(keys are counted from 0).",
-            f"One head asks q = {self.scale:g} (mu_0 + mu_1), two heads ask {self.scale:g} mu_0 and "
-            f"{self.scale:g} mu_1 and average. Target: (v_0 + v_1)/2, orthonormal values.",
+            f"One head asks $q = {self.scale:g} (mu_0 + mu_1)$, two heads ask ${self.scale:g} mu_0$ and "
+            f"${self.scale:g} mu_1$ and average. Target: $(v_0 + v_1)/2$, orthonormal values.",
         ]
 
     def _table(self) -> list[str]:
         share = self.one.share
         rows: list[tuple[str, float, float]] = [
-            ("E||c - target||^2", self.one.error, self.two.error),
+            ("$E||c - target||^2$", self.one.error, self.two.error),
             ("  of which variance", self.one.variance, self.two.variance),
             (
                 f"P(key 0 takes more than {in_full(share)})",
@@ -94,26 +95,26 @@ class Comparison(Result):
                 self.one.share_probability[1],
                 self.two.share_probability[1],
             ),
-            ("E||c - target||^2 if k_0.mu_0 > 0", self.one_given_positive, self.two_given_positive),
-            ("E||c - target||^2 if k_0.mu_0 < 0", self.one_given_negative, self.two_given_negative),
+            ("$E||c - target||^2$ if $k_0.mu_0 > 0$", self.one_given_positive, self.two_given_positive),
+            ("$E||c - target||^2$ if $k_0.mu_0 < 0$", self.one_given_negative, self.two_given_negative),
         ]
         head = f"{'':<36}{'one head':>14}{'two heads':>14}"
-        return [head, *(f"{name:<36}{a:>14.8f}{b:>14.8f}" for name, a, b in rows)]
+        return [head, *(f"{readable(name):<36}{a:>14.8f}{b:>14.8f}" for name, a, b in rows)]
 
     def _heads(self) -> list[str]:
         """The two heads one by one: E||c_h - E c_h||^2."""
         (first, second), (kept, other) = self.head_variances, self.head_variances_given_positive
         return [
-            f"Head by head: Var c_1 = {first:.3g} and Var c_2 = {second:.3g}; without the draws with k_0.mu_0 < 0, "
-            f"{kept:.3g} and {other:.3g}."
+            f"Head by head: $Var c_1 = {first:.3g}$ and $Var c_2 = {second:.3g}$; without the draws with "
+            f"$k_0.mu_0 < 0$, {kept:.3g} and {other:.3g}."
         ]
 
     def _why(self) -> list[str]:
         accuracy = max(self.one.error_accuracy, self.two.error_accuracy)
         return [
             f"Errors by integrals, accurate to {accuracy:.1g}.",
-            f"P(k_0.mu_0 < 0) = Phi(-1/sqrt({self.spread + self.iso:g})) = {self.negative_probability:.4%}, at every "
-            "scale: such a key points away from its mean, and the first of the two heads drops v_0 for other values.",
+            f"$P(k_0.mu_0 < 0) = Phi(-1/sqrt({self.spread + self.iso:g})) =$ {self.negative_probability:.4%}, at every "
+            "scale: such a key points away from its mean, and the first of the two heads drops $v_0$ for other values.",
         ]
 
     def _scale_lines(self) -> list[str]:

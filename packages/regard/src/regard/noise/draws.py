@@ -9,22 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from regard.array_types import Real
+from regard.attention import softmax
 from regard.errors import InputError
 from regard.noise.scores import Scores
 from regard.progress import Progress
 
 MOST_OUTCOMES = 2**20  # twenty keys of two lengths
-
-
-def softmax(scores: Real) -> Real:
-    """Weights along the last axis.
-
-    >>> softmax(np.zeros(4)).tolist()
-    [0.25, 0.25, 0.25, 0.25]
-    """
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    out: Real = e / e.sum(axis=-1, keepdims=True)
-    return out
 
 
 @dataclass(frozen=True, eq=False)

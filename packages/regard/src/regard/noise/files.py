@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from regard.array_types import Real
 from regard.arrays import load_array
+from regard.declared_tables import Mistakes, entry, read_table, read_tables
 from regard.errors import InputError
 from regard.noise.model import Magnitude, ModelError, NoiseModel, Spread
 from regard.toml import read_toml
@@ -40,19 +43,43 @@ along = "mean"            # or a vector, used as it is (not normalised)
 # matrix = "joint.npy"
 """
 
-_KEYS = {
-    "": {"orthonormal", "means", "isotropic", "spread", "magnitude", "covariance", "joint"},
-    "spread": {"key", "variance", "along"},
-    "magnitude": {"key", "values", "probabilities"},
-    "covariance": {"key", "matrix"},
-    "joint": {"matrix"},
-}
-_NEEDED = {
-    "spread": {"key", "variance"},
-    "magnitude": {"key", "values", "probabilities"},
-    "covariance": {"key", "matrix"},
-    "joint": {"matrix"},
-}
+
+@dataclass(frozen=True, kw_only=True)
+class _SpreadTable:
+    key: int = entry(about="the key that varies more, counted from 0")
+    variance: Any = entry(about="the extra variance")
+    along: Any = entry("mean", 'a vector, or "mean"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MagnitudeTable:
+    key: int = entry(about="the key whose mean is multiplied, counted from 0")
+    values: Any = entry(about="what it may be multiplied by")
+    probabilities: Any = entry(about="how likely each of the values is")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CovarianceTable:
+    key: int = entry(about="the key that has this covariance, counted from 0")
+    matrix: Any = entry(about="rows, or the name of a file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _JointTable:
+    matrix: Any = entry(about="rows, or the name of a file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ModelTable:
+    """The whole file. What a matrix or a variance must be is checked by the model, which knows the other parts."""
+
+    orthonormal: int | None = entry(None, "how many unit vectors the means are", least=1, most=10_000)
+    means: Any = entry(None, "rows, or the name of a file")
+    isotropic: Any = entry(0.0, "the variance of all keys, or a list with one per key")
+    spread: Any = entry([])
+    magnitude: Any = entry([])
+    covariance: Any = entry([])
+    joint: dict[str, Any] | None = entry(None, form="a table, written [joint]")
 
 
 def read_model(path: str | os.PathLike[str]) -> NoiseModel:
@@ -72,87 +99,42 @@ def read_model(path: str | os.PathLike[str]) -> NoiseModel:
         raise InputError(
             f"The noise model {file} does not exist; check the path, or begin with: regard noise example > {file.name}"
         ) from None
-    wrong = _shape_mistakes(raw)
-    try:
-        model = _model(_readable(raw), file.parent)
-    except ModelError as error:
-        wrong += error.mistakes
-    except InputError as error:  # about one matrix
-        wrong.append(str(error).rstrip("."))
-    if wrong:
-        count = "a mistake" if len(wrong) == 1 else f"{len(wrong)} mistakes"
-        raise InputError(f"The noise model {file} has {count}: {'; '.join(wrong)}.")
+    mistakes = Mistakes(f"The noise model {file}")
+    model = _model(raw, file.parent, mistakes)
+    if model is None or mistakes.sentences:  # no model comes with a mistake
+        raise mistakes.error()
     return model
 
 
-def _shape_mistakes(raw: dict[str, Any]) -> list[str]:
-    """Unknown and missing keys, and tables that are not tables."""
-    wrong = [f"unknown key {name!r}" for name in raw if name not in _KEYS[""]]
+def _model(raw: dict[str, Any], folder: Path, mistakes: Mistakes) -> NoiseModel | None:
+    """The model of what has the right shape, so that wrong values are found beside wrong names in one go."""
+    table = read_table(_ModelTable, raw, mistakes) or _ModelTable()
+    spreads = read_tables(_SpreadTable, table.spread, "spread", mistakes)
+    magnitudes = read_tables(_MagnitudeTable, table.magnitude, "magnitude", mistakes)
+    covariances = read_tables(_CovarianceTable, table.covariance, "covariance", mistakes)
+    joint = None if table.joint is None else read_table(_JointTable, table.joint, mistakes, where="joint: ")
+    for key, count in sorted(Counter(one.key for one in covariances).items()):
+        if count > 1:
+            mistakes.add(f"key {key} has two covariances, write their sum.")
     if ("orthonormal" in raw) == ("means" in raw):
-        wrong.append("it needs either means or orthonormal")
-    if "orthonormal" in raw and not _is_count(raw["orthonormal"]):
-        wrong.append(f"orthonormal must be a whole number from 1 to 10000, not {raw['orthonormal']!r}")
-    for name in _NEEDED:
-        for table in _tables(raw, name):
-            wrong += _table_mistakes(table, name)
-    named = [table["key"] for table in _tables(raw, "covariance") if _is_whole(table, "covariance")]
-    wrong += [f"key {key} has two covariances, write their sum" for key in sorted(set(named)) if named.count(key) > 1]
-    return wrong
-
-
-def _table_mistakes(table: Any, name: str) -> list[str]:
-    if not isinstance(table, dict):
-        return [f"{name} must be a table, written [joint]" if name == "joint" else f"{name} must be written [[{name}]]"]
-    wrong = [f"unknown key {key!r} in {name}" for key in table if key not in _KEYS[name]]
-    wrong += [f"{name} lacks {key!r}" for key in sorted(_NEEDED[name] - set(table))]
-    if "key" in _NEEDED[name] & set(table) and not isinstance(table["key"], int):
-        wrong.append(f"the key of a {name} must be a whole number, not {table['key']!r}")
-    return wrong
-
-
-def _tables(raw: dict[str, Any], name: str) -> list[Any]:
-    """The tables of a name as a list; None stands for what is none."""
-    given = raw.get(name, [])
-    if name == "joint":
-        return [given] if name in raw else []
-    return given if isinstance(given, list) else [None]
-
-
-def _is_count(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= 10_000
-
-
-def _is_whole(table: Any, name: str) -> bool:
-    """Whether a table has all it needs, so that its values can be looked at."""
-    return isinstance(table, dict) and _NEEDED[name] <= set(table) and isinstance(table.get("key", 0), int)
-
-
-def _readable(raw: dict[str, Any]) -> dict[str, Any]:
-    """The part that has the right shape, so that wrong values are found beside wrong names in one go."""
-    kept: dict[str, Any] = {name: raw[name] for name in ("orthonormal", "means", "isotropic") if name in raw}
-    if "means" in kept or not _is_count(kept.get("orthonormal")):
-        kept.pop("orthonormal", None)
-    for name in _NEEDED:
-        tables = [
-            {k: table[k] for k in _KEYS[name] & set(table)} for table in _tables(raw, name) if _is_whole(table, name)
-        ]
-        kept |= {name: tables[0] if name == "joint" else tables} if tables else {}
-    return kept
-
-
-def _model(raw: dict[str, Any], folder: Path) -> NoiseModel:
-    if "orthonormal" not in raw and "means" not in raw:
-        raise ModelError([])  # said already; without means, nothing more can be
-    means = np.eye(raw["orthonormal"]) if "orthonormal" in raw else _matrix(raw["means"], folder, "means")
-    joint = raw.get("joint")
-    return NoiseModel(
-        means=means,
-        isotropic=raw.get("isotropic", 0.0),
-        spreads=[Spread(**table) for table in raw.get("spread", [])],
-        magnitudes=[Magnitude(**table) for table in raw.get("magnitude", [])],
-        covariances={t["key"]: _matrix(t["matrix"], folder, "a covariance") for t in raw.get("covariance", [])},
-        joint=None if joint is None else _matrix(joint["matrix"], folder, "the joint covariance"),
-    )
+        mistakes.add("it needs either means or orthonormal.")
+    if table.means is None and table.orthonormal is None:
+        return None  # without means, nothing more can be said
+    try:
+        return NoiseModel(
+            means=_matrix(table.means, folder, "means") if table.means is not None else np.eye(table.orthonormal or 1),
+            isotropic=table.isotropic,
+            spreads=[Spread(**vars(one)) for one in spreads],
+            magnitudes=[Magnitude(**vars(one)) for one in magnitudes],
+            covariances={one.key: _matrix(one.matrix, folder, "a covariance") for one in covariances},
+            joint=None if joint is None else _matrix(joint.matrix, folder, "the joint covariance"),
+        )
+    except ModelError as error:
+        for mistake in error.mistakes:
+            mistakes.add(f"{mistake}.")
+    except InputError as error:  # about one matrix
+        mistakes.add(str(error))
+    return None
 
 
 def _matrix(given: Any, folder: Path, what: str) -> Real:

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from regard.array_types import Real
-from regard.attention import log_sum_exp
+from regard.attention import log_sum_exp, softmax
 from regard.errors import InputError
-from regard.noise.draws import Sampler, make_generator, sobol_points, softmax
+from regard.noise.draws import Sampler, make_generator, sobol_points
 from regard.noise.scores import KeyLaw, Scores, merge_equal_laws
 from regard.noise.values import ROUNDING, Value
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.array_types import Real
+from regard.attention import softmax
 from regard.errors import InputError
-from regard.noise.draws import make_generator, sobol_points, softmax
+from regard.noise.draws import make_generator, sobol_points
 from regard.noise.model import NoiseModel
 from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
 from regard.noise.scores import score_laws

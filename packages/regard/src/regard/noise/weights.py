@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.array_types import Real
+from regard.attention import softmax
 from regard.errors import CouldNotFindOut, InputError
-from regard.noise.draws import MOST_OUTCOMES, Sampler, chunks, make_generator, outcomes, softmax
+from regard.noise.draws import MOST_OUTCOMES, Sampler, chunks, make_generator, outcomes
 from regard.noise.integrals import COARSE, FINE, cross_moments, head_moments
 from regard.noise.scores import Scores
 from regard.progress import Progress

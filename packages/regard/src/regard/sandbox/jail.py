@@ -29,7 +29,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.sandbox import seccomp
 from regard.sandbox.child import KEEP
-from regard.sandbox.interpreter import HIDDEN, PACKAGES, Interpreter, this_interpreter
+from regard.sandbox.tool import HIDDEN, PACKAGES, Interpreter, this_interpreter
 
 HERE = Path(__file__).parent
 INSIDE = ("child.py", "confinement.py")

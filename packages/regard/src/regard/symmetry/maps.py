@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard.array_types import Array
-from regard.errors import InputError
+from regard.errors import InputError, describe_error
+from regard.python_files import load_named
 
 Map = Callable[[Array], Array]
 DTYPES = ("float64", "float32")
@@ -43,36 +41,6 @@ def load_map(spec: str) -> Any:
     regard.errors.InputError: missing.py:block: there is no file 'missing.py'; regard symmetry --template ...
     """
     return load_named(spec)[1]
-
-
-def load_named(spec: str) -> tuple[Any, Any]:
-    """The module of ``file.py:name``, and the object of that name in it."""
-    path, colon, name = spec.rpartition(":")
-    if not colon or not path.endswith(".py") or not name.isidentifier():
-        raise InputError(f"{spec!r} must name a file and a function in it, as in my_map.py:block.")
-    if not Path(path).is_file():
-        raise InputError(f"{spec}: there is no file {path!r}; regard symmetry --template {path} writes one.")
-    module = _run(path)
-    if not hasattr(module, name):
-        known = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
-        raise InputError(f"{spec}: {path} has no {name!r}; it has {', '.join(known) or 'nothing to call'}.")
-    return module, getattr(module, name)
-
-
-def _run(path: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"regard_map_{Path(path).stem}", path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path} cannot be imported as Python; give a .py file.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their own module up while they are made
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))  # so that it can import its neighbours
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{path} could not be imported: {_describe_error(error)}; fix it first.") from None
-    finally:
-        sys.path.pop(0)
-    return module
 
 
 def prepare(map: Any, sample: Array, *, name: str, rows: bool) -> tuple[Map, str]:
@@ -109,7 +77,7 @@ def checked_map(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
             given = call(x.copy())  # a map that writes into its input must not spoil ours
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"{name} raised {_describe_error(error)} for an input of shape {x.shape} and type {x.dtype}; "
+                f"{name} raised {describe_error(error)} for an input of shape {x.shape} and type {x.dtype}; "
                 "fix it, or choose a length and dim that it takes."
             ) from None
         return _numbers(given, x, name, rows)
@@ -144,11 +112,6 @@ def _with_tensors(map: Any, torch: Any) -> Callable[[Array], Any]:
             return map(torch.from_numpy(x))
 
     return run
-
-
-def _describe_error(error: BaseException) -> str:
-    message = str(error).partition("\n")[0].rstrip(".")
-    return f"{type(error).__name__}: {message[:200]}" if message else type(error).__name__
 
 
 def _kind(thing: Any) -> str:

@@ -24,6 +24,7 @@ from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.layers import block
+from regard.notation import readable
 from regard.results import Result
 from regard.symmetry.swaps import Permutation
 
@@ -80,13 +81,18 @@ class Lemmas(Result):
     def answer(self) -> bool:
         return self.relu and self.ones and self.softmax
 
-    def __str__(self) -> str:
+    @property
+    def marked_text(self) -> str:
+        """What was found, in words, with its formulas marked."""
         exact = "hold exactly" if self.answer else "FAIL"
         said = ["differ in the last bits", "were bit-identical"]
         return (
-            f"ReLU(PA) = P ReLU(A), P1 = 1 and softmax(PAP^T) = P softmax(A) P^T {exact}. In float64 here, "
-            f"(PA)B and P(AB) {said[self.rows_of_product]}; (AP^T)(PB) and AB {said[self.reordered_sum]}."
+            f"$ReLU(PA) = P ReLU(A)$, $P1 = 1$ and $softmax(PAP^T) = P softmax(A) P^T$ {exact}. In float64 here, "
+            f"$(PA)B$ and $P(AB)$ {said[self.rows_of_product]}; $(AP^T)(PB)$ and $AB$ {said[self.reordered_sum]}."
         )
+
+    def __str__(self) -> str:
+        return str(readable(self.marked_text))
 
 
 def lemmas(*, size: int = 127, seed: int | np.random.Generator = 0) -> Lemmas:

@@ -12,7 +12,6 @@ not open somebody else's server on 127.0.0.1 in the same browser.
 
 from __future__ import annotations
 
-import html
 import os
 import secrets
 import tempfile
@@ -20,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlencode
+
+from regard.markup import Html, element, join
 
 WORD = "token"
 
@@ -80,24 +81,23 @@ def is_own_request(fetch_site: str | None) -> bool:
 
 def access_page(target: str) -> str:
     """The page for whoever comes without the cookie."""
-    here = html.escape(target, quote=True)
     return _page(
         "This page belongs to a lab",
-        f"""<p>The lab runs for the person who started it. If that is you, and this browser has opened it before,
-<a href="{here}">go on</a>.</p>
+        Html(f"""<p>The lab runs for the person who started it. If that is you, and this browser has opened it before,
+{element("a", "go on", href=target)}.</p>
 <p>Otherwise open the address that <code>regard lab</code> printed when it was started, the one with
 <code>token=</code> in it, and come back to this link. Not started yet? Type <code>regard lab</code> in a
-terminal.</p>""",
+terminal.</p>"""),
     )
 
 
 def refusal_page(sentence: str, start: str) -> str:
     """The page for a person whose address is refused: why, and the way to the lab's start."""
-    way = f'<p><a href="{html.escape(start, quote=True)}">Go to the start of the lab</a>.</p>'
-    return _page("The lab has no such page", f"<p>{html.escape(sentence)}</p>\n{way}")
+    way = element("p", element("a", "Go to the start of the lab", href=start), ".")
+    return _page("The lab has no such page", join(element("p", sentence), "\n", way))
 
 
-def _page(title: str, body: str) -> str:
+def _page(title: str, body: Html) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><link rel="stylesheet" href="/lab.css"></head>
 <body><main><div><h1>{title}</h1>
@@ -115,11 +115,9 @@ def private_link(address: str) -> Iterator[str]:
         handle, name = tempfile.mkstemp(prefix="regard-lab-", suffix=".html", dir=cache)
     except OSError:
         handle, name = tempfile.mkstemp(prefix="regard-lab-", suffix=".html")
-    there = html.escape(address, quote=True)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(
-            f'<!doctype html><meta http-equiv="refresh" content="0; url={there}"><a href="{there}">The lab</a>\n'
-        )
+        go = element("meta", http_equiv="refresh", content=f"0; url={address}")
+        file.write(f"<!doctype html>{go}{element('a', 'The lab', href=address)}\n")
     try:
         yield Path(name).as_uri()
     finally:

@@ -9,12 +9,12 @@ lab, on this machine, while it runs.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from regard.errors import InputError
+from regard.markup import element
 
 WORD = "embed"  # the word of an address that carries the pass
 HEADER = "X-Regard-Embed"  # the same beside a question
@@ -61,5 +61,5 @@ def frame_tag(address: str, words: Mapping[str, str], *, height: int) -> str:
     >>> frame_tag("http://127.0.0.1:1/copy", {"embed": "x", "eps": "0.1"}, height=500)
     '<iframe src="http://127.0.0.1:1/copy?embed=x&amp;eps=0.1" width="100%" height="500" allow="clipboard-write"></iframe>'
     """  # noqa: E501
-    there = html.escape(f"{address}?{urlencode(words)}", quote=True)
-    return f'<iframe src="{there}" width="100%" height="{height}" allow="clipboard-write"></iframe>'
+    there = f"{address}?{urlencode(words)}"
+    return element("iframe", src=there, width="100%", height=height, allow="clipboard-write")

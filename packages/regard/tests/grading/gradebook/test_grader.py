@@ -17,21 +17,20 @@ from processes import running, wait_until
 from regard.errors import InputError
 from regard.grading.assignments.assignment_check import check_assignment
 from regard.grading.assignments.assignment_file import read_assignment
-from regard.grading.assignments.public_checks import run_public_checks
+from regard.grading.cells import run_public_checks
 from regard.grading.gradebook import grader
-from regard.grading.gradebook.grader import grade, pile_of, plan_jobs, safe_tier
-from regard.grading.gradebook.journal import Journal
+from regard.grading.gradebook.grader import Journal, grade, pile_of, plan_jobs, safe_tier
 from regard.grading.gradebook.manual_marks import Decision
 from regard.grading.gradebook.marks import mark_outcome
 from regard.grading.gradebook.secret import Secret, read_secret, write_secret
 from regard.grading.questions.examination import Outcome, Status, StudentAnswer, examine, pattern
+from regard.grading.reports.course_systems import as_csv
 from regard.grading.reports.grades_folder import write_marks
-from regard.grading.reports.spreadsheet import as_csv
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox import jail as jails
-from regard.sandbox.cgroup import descendants
 from regard.sandbox.jail import Tier
+from regard.sandbox.warm_pool import descendants
 
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py.txt"))
 TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.tier_obstacle(tier)]

@@ -26,6 +26,7 @@ from regard.grading.gradebook.grader import grade, pile_of
 from regard.grading.gradebook.secret import Secret
 from regard.grading.reports import autograder
 from regard.grading.reports.course_systems import (
+    as_csv,
     canvas_csv,
     gradescope_results,
     moodle_csv,
@@ -34,13 +35,14 @@ from regard.grading.reports.course_systems import (
     prairielearn_results,
     write_cells,
 )
-from regard.grading.reports.spreadsheet import as_csv
+from regard.grading.reports.grades_folder import write_marks
 from regard.grading.submissions.notebooks import defined_names
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox import jail as jails
 from regard.sandbox.jail import Tier
 from regard.tables import plain_cell
 
+EXPORTS = ("moodle.csv", "canvas.csv")
 KEY = b"the secret of the packed autograder"
 TOML = """
 name = "two"
@@ -102,6 +104,32 @@ def test_prairielearn(marks) -> None:
     assert said["gradable"] is True
     assert said["score"] == pytest.approx(10 / 15, abs=1e-6)
     assert [(test["points"], test["max_points"]) for test in said["tests"]] == [(10, 10), (0, 5)]
+
+
+def test_open_marks_are_not_exported_unless_asked_for(folder, marks) -> None:
+    assignment, found = marks
+    pile = pile_of(assignment, read_submissions([str(folder / "ada.py")]), secret=Secret(KEY))
+    out = folder / "grades"
+    for name in EXPORTS:
+        (out / name).write_text("of the marks before")
+    withheld = write_marks(out, pile, found)
+    assert not any((out / name).exists() for name in EXPORTS)
+    assert (out / "marks.csv").exists()
+    assert str(withheld).endswith(
+        "moodle.csv and canvas.csv were not written: 1 mark is open. Decide in marking.html, or give --open-marks to "
+        "write them as they are."
+    )
+    asked_for = write_marks(out, pile, found, open_marks=True)
+    assert all((out / name).exists() for name in EXPORTS)
+    assert "not written" not in str(asked_for)
+    decided = replace(
+        found,
+        rows=tuple(
+            replace(row, questions=tuple(replace(one, open=False) for one in row.questions)) for row in found.rows
+        ),
+    )
+    assert write_marks(out, pile, decided).exported
+    assert all((out / name).exists() for name in EXPORTS)
 
 
 def test_moodle_and_canvas(marks) -> None:

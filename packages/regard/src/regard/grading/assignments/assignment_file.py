@@ -2,82 +2,94 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import math
 import os
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from dataclasses import dataclass, make_dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from regard.array_types import Float
 from regard.coursework.answers.answer_check import Stage
 from regard.coursework.catalogue import claims
+from regard.declared_tables import Mistakes, entry, read_table
 from regard.errors import InputError
 from regard.grading.questions.assignment import LADDER, Assignment, Kind, LatePolicy, Limits, Line, Reveal, Task
 from regard.grading.submissions.archives import WEIGHTS
 from regard.toml import read_toml
-from regard.written_numbers import in_full
 
 LIKE = "what regard assignment new cse151b-hw4 writes"
-TOP = ("name", "title", "deadline", "reveal", "partial", "late", "limits", "question")
-OF_A_QUESTION = (
-    *("id", "kind", "claim", "points", "function", "hint", "text", "reveal", "partial", "set", "file", "checklist"),
-    *("count", "good", "bad", "within", "weights"),
-)
 MOST_QUESTIONS = 100
 KINDS_WITH_A_CLAIM = (Kind.CLAIM, Kind.TRANSFORMER)
+PARTIAL: dict[str, Any] = {
+    "test": lambda given: isinstance(given, dict) or given in ("steps", "all or nothing"),
+    "form": "'steps', 'all or nothing', or a table of shares",
+}
 
 
-class Mistakes:
-    """Collects what is wrong, each in one sentence that says where."""
+def printable(most: int) -> dict[str, Any]:
+    """The rule of a short name."""
+    return {
+        "test": lambda text: text.strip() and len(text) <= most and text.isprintable(),
+        "form": f"1 to {most} printable characters",
+    }
 
-    def __init__(self) -> None:
-        self.sentences: list[str] = []
 
-    def add(self, where: str, said: str) -> None:
-        self.sentences.append(f"{where}: {said}")
+@dataclass(frozen=True, kw_only=True)
+class _AssignmentTable:
+    name: str = entry("", "a short name", **printable(80))
+    title: str = entry("", "the headline")
+    deadline: datetime | None = entry(
+        None,
+        "until when it may be handed in",
+        test=lambda given: given.tzinfo is not None,
+        form="a date with time and zone, as in 2026-11-20T23:59:00+01:00",
+    )
+    reveal: Reveal = entry(Reveal.COUNTEREXAMPLE, "what students are told of a lost point")
+    partial: str | dict[str, Any] = entry("steps", "which share of the points each step is", **PARTIAL)
+    late: dict[str, Any] = entry({}, "what a late submission loses", form="a table, as in [late]")
+    limits: dict[str, Any] = entry({}, "how much each answer is tried", form="a table, as in [limits]")
+    question: list[Any] = entry(
+        [],
+        "what is asked",
+        test=lambda given: given and all(isinstance(one, dict) for one in given),
+        form="one table or more, each written [[question]] with an id and a claim",
+    )
 
-    def check_keys(self, where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
-        for key in table:
-            if key not in keys:
-                near = difflib.get_close_matches(key, keys, n=1)
-                self.add(
-                    where,
-                    f"unknown key {key!r}; "
-                    + (f"did you mean {near[0]}?" if near else f"known are {', '.join(keys)}."),
-                )
 
-    def number(
-        self, where: str, table: Mapping[str, Any], key: str, default: float, *, least: float, most: float
-    ) -> float:
-        value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-            self.add(where, f"{key} must be a number from {in_full(least)} to {in_full(most)}; {value!r} is not.")
-            return default
-        return value
-
-    def whole(self, where: str, table: Mapping[str, Any], key: str, default: int, *, least: int, most: int) -> int:
-        value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.add(where, f"{key} must be a whole number from {least} to {most}; {value!r} is not.")
-            return default
-        return value
-
-    def word(self, where: str, table: Mapping[str, Any], key: str, default: str = "") -> str:
-        value = table.get(key, default)
-        if not isinstance(value, str):
-            self.add(where, f"{key} must be text; {value!r} is not.")
-            return default
-        return value
-
-    def table(self, where: str, table: Mapping[str, Any], key: str) -> dict[str, Any]:
-        value = table.get(key, {})
-        if not isinstance(value, dict):
-            self.add(where, f"{key} must be a table, as in [{key}]; {value!r} is not.")
-            return {}
-        return value
+@dataclass(frozen=True, kw_only=True)
+class _TaskTable:
+    id: str = entry("", "its name on the marks", **printable(40))
+    kind: Kind | None = entry(None, "how it is decided; without it, as its claim is")
+    claim: str = entry("", "the claim that it asks for")
+    points: int | float = entry(1, "what it is worth", least=0, most=1000)
+    function: str = entry(
+        "",
+        "the function that students write",
+        test=lambda name: name.isidentifier() and not keyword.iskeyword(name) and name.isascii(),
+        form="a name that Python takes, as in query_3b",
+    )
+    hint: str = entry("", "what is told beside a lost point")
+    text: str = entry("", "what is asked, instead of the claim's text")
+    reveal: Reveal | None = entry(None, "as for the assignment, for this question")
+    partial: str | dict[str, Any] = entry("", "as for the assignment, for this question", **PARTIAL)
+    set: dict[str, Any] = entry({}, "sizes of the claim's instances", form="a table, as in {n = 7}")
+    file: str = entry("", "the teacher's own file, beside the assignment")
+    checklist: list[Any] = entry(
+        [], "by which a person marks", test=lambda lines: len(lines) <= 30, form="a list of at most 30 lines"
+    )
+    count: int = entry(4, "how many statements each student gets", least=1, most=20)
+    good: int | float = entry(10.0, "the perplexity up to which all points are given", least=1, most=1e9)
+    bad: int | float = entry(100.0, "the perplexity from which on none are", least=1, most=1e9)
+    within: int | float = entry(0.0, "times the best possible that an answer may be", least=0, most=1e9)
+    weights: str = entry(
+        "",
+        "the file of weights that is handed in beside the code",
+        test=lambda name: not name or (name.endswith(WEIGHTS) and "/" not in name and "\\" not in name),
+        form=f"the name of a {WEIGHTS} file that students hand in",
+    )
 
 
 def read_assignment(path: str | os.PathLike[str]) -> Assignment:
@@ -87,206 +99,164 @@ def read_assignment(path: str | os.PathLike[str]) -> Assignment:
         table = read_toml(place, like=LIKE)
     except FileNotFoundError:
         raise InputError(f"{place}: there is no such file; regard assignment new writes one.") from None
-    mistakes = Mistakes()
+    mistakes = Mistakes(str(place))
     assignment = _assignment(table, place, mistakes)
-    if mistakes.sentences:
-        count = len(mistakes.sentences)
-        lines = [
-            f"{place} has {count} mistake{'s' * (count != 1)}:",
-            *(f"  {n}. {m}" for n, m in enumerate(mistakes.sentences, 1)),
-        ]
-        raise InputError("\n".join(lines))
+    mistakes.raise_if_any()
     return assignment
 
 
-def _assignment(table: dict[str, Any], place: Path, mistakes: Mistakes) -> Assignment:
-    here = "at the top"
-    mistakes.check_keys(here, table, TOP)
-    name = mistakes.word(here, table, "name", place.stem)
-    if not name.strip() or len(name) > 80 or not name.isprintable():
-        mistakes.add(here, f"name must be 1 to 80 printable characters; {name!r} is not.")
-    reveal = _reveal(here, table, Reveal.COUNTEREXAMPLE, mistakes)
-    ladder = _ladder(here, table, LADDER, mistakes)
-    asked = table.get("question", [])
-    if not isinstance(asked, list) or not asked or not all(isinstance(one, dict) for one in asked):
-        mistakes.add(here, "there is no question; each is a table [[question]] with an id and a claim.")
-        asked = []
-    if len(asked) > MOST_QUESTIONS:
-        mistakes.add(here, f"there are {len(asked)} questions, and at most {MOST_QUESTIONS} are taken.")
-    tasks = tuple(_task(n, one, place, (reveal, ladder), mistakes) for n, one in enumerate(asked[:MOST_QUESTIONS], 1))
+def _assignment(raw: dict[str, Any], place: Path, mistakes: Mistakes) -> Assignment:
+    table = read_table(_AssignmentTable, {"name": place.stem, "question": [], **raw}, mistakes) or _AssignmentTable()
+    ladder = _ladder("", table.partial, LADDER, mistakes)
+    if len(table.question) > MOST_QUESTIONS:
+        mistakes.add(f"there are {len(table.question)} questions, and at most {MOST_QUESTIONS} are taken.")
+    tasks = tuple(
+        _Reader(n, one, place, mistakes).task(table.reveal, ladder)
+        for n, one in enumerate(table.question[:MOST_QUESTIONS], 1)
+    )
     _refuse_twins(tasks, mistakes)
     return Assignment(
-        name=name,
-        title=mistakes.word(here, table, "title", name),
+        name=table.name,
+        title=table.title if "title" in raw else table.name,
         tasks=tasks,
         path=place,
-        deadline=_deadline(table, mistakes),
-        late=_late(mistakes.table(here, table, "late"), mistakes),
-        limits=_limits(mistakes.table(here, table, "limits"), mistakes),
+        deadline=table.deadline,
+        late=read_table(LatePolicy, table.late, mistakes, where="[late]: ") or LatePolicy(),
+        limits=read_table(Limits, table.limits, mistakes, where="[limits]: ") or Limits(),
     )
-
-
-def _deadline(table: Mapping[str, Any], mistakes: Mistakes) -> datetime | None:
-    value = table.get("deadline")
-    if value is None:
-        return None
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        mistakes.add(
-            "at the top",
-            f"deadline must be a date with time and zone, as in 2026-11-20T23:59:00+01:00; {value} is not.",
-        )
-        return None
-    return value
-
-
-def _late(table: dict[str, Any], mistakes: Mistakes) -> LatePolicy:
-    mistakes.check_keys("[late]", table, ("per_day", "most_days", "grace_minutes"))
-    return LatePolicy(
-        per_day=mistakes.number("[late]", table, "per_day", 0.0, least=0, most=1),
-        most_days=mistakes.whole("[late]", table, "most_days", 0, least=0, most=365),
-        grace=timedelta(minutes=mistakes.number("[late]", table, "grace_minutes", 0.0, least=0, most=10_000)),
-    )
-
-
-def _limits(table: dict[str, Any], mistakes: Mistakes) -> Limits:
-    mistakes.check_keys("[limits]", table, ("instances", "moves", "seconds"))
-    return Limits(
-        instances=mistakes.whole("[limits]", table, "instances", 60, least=10, most=10_000),
-        moves=mistakes.whole("[limits]", table, "moves", 40, least=0, most=10_000),
-        seconds=mistakes.number("[limits]", table, "seconds", 60.0, least=1, most=3600),
-    )
-
-
-def _reveal(where: str, table: Mapping[str, Any], default: Reveal, mistakes: Mistakes) -> Reveal:
-    value = table.get("reveal", default.value)
-    if value not in list(Reveal):
-        mistakes.add(where, f"reveal must be one of {', '.join(Reveal)}; {value!r} is not.")
-        return default
-    return Reveal(value)
 
 
 def _ladder(
-    where: str, table: Mapping[str, Any], default: Mapping[Stage, float], mistakes: Mistakes
+    where: str, partial: str | dict[str, Any], default: Mapping[Stage, float], mistakes: Mistakes
 ) -> Mapping[Stage, float]:
     """Shares of the points by stage; ``partial = "all or nothing"`` is one step."""
-    value = table.get("partial")
-    if value is None or value == "steps":
-        return default
-    if value == "all or nothing":
-        return {Stage.ADVERSARY: 1.0}
-    if not isinstance(value, dict):
-        mistakes.add(where, f"partial must be 'steps', 'all or nothing', or a table of shares; {value!r} is not.")
-        return default
-    mistakes.check_keys(f"{where}, partial", value, tuple(Stage))
-    shares = {
-        stage: mistakes.number(f"{where}, partial", value, stage, 0.0, least=0, most=1)
-        for stage in Stage
-        if stage in value
-    }
+    if not isinstance(partial, dict):
+        return {Stage.ADVERSARY: 1.0} if partial == "all or nothing" else default
+    shares = vars(read_table(_Shares, partial, mistakes, where=f"{where}partial: ") or _Shares())
     if not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-9):  # shares like 0.1 + 0.2 + 0.7 sum to 1 up to rounding
-        mistakes.add(where, f"the shares of partial must sum to 1; they sum to {sum(shares.values()):g}.")
+        mistakes.add(f"{where}the shares of partial must sum to 1; they sum to {sum(shares.values()):g}.")
         return default
-    return shares
+    return {stage: shares[stage] for stage in Stage if stage in partial}
 
 
-def _task(
-    number: int, table: dict[str, Any], place: Path, defaults: tuple[Reveal, Mapping[Stage, float]], mistakes: Mistakes
-) -> Task:
-    id = str(mistakes.word(f"question {number}", table, "id", str(number)))
-    where = f"question {number} ({id})" if id != str(number) else f"question {number}"
-    mistakes.check_keys(where, table, OF_A_QUESTION)
-    if not id.strip() or len(id) > 40 or not id.isprintable():
-        mistakes.add(where, f"id must be 1 to 40 printable characters; {id!r} is not.")
-    claim = _claim(where, table, mistakes)
-    kind = _kind(where, table, claim, mistakes)
-    return Task(
-        id=id,
-        kind=kind,
-        points=mistakes.number(where, table, "points", 1, least=0, most=1000),
-        function=_function(where, table, claim, kind, mistakes),
-        claim=claim,
-        sizes=_sizes(where, table, claim, kind, mistakes),
-        text=mistakes.word(where, table, "text"),
-        hint=mistakes.word(where, table, "hint"),
-        reveal=_reveal(where, table, defaults[0], mistakes),
-        ladder=_ladder(where, table, defaults[1], mistakes),
-        file=_file(where, table, place, kind, mistakes),
-        checklist=_checklist(where, table, kind, mistakes),
-        within=_within(where, table, claim, kind, mistakes),
-        count=mistakes.whole(where, table, "count", 4, least=1, most=20),
-        **_perplexities(where, table, kind, mistakes),
-    )
+_Shares: Any = make_dataclass("_Shares", [(stage, float, entry(0.0, least=0, most=1)) for stage in Stage])
 
 
-def _claim(where: str, table: Mapping[str, Any], mistakes: Mistakes) -> str:
-    name = mistakes.word(where, table, "claim")
-    try:
-        return claims[name].name if name else ""
-    except InputError as error:
-        mistakes.add(where, str(error))
-        return ""
+class _Reader:
+    """One question: its table, and where it stands, for the sentences about it."""
 
+    def __init__(self, number: int, raw: dict[str, Any], place: Path, mistakes: Mistakes) -> None:
+        self.raw, self.place, self.mistakes = raw, place, mistakes
+        id = raw.get("id")
+        self.where = (
+            f"question {number} ({id}): " if isinstance(id, str) and id != str(number) else f"question {number}: "
+        )
+        self.table = read_table(_TaskTable, {"id": str(number), **raw}, mistakes, where=self.where) or _TaskTable()
+        self.claim = self._claim()
+        self.kind = self._kind()
 
-def _kind(where: str, table: Mapping[str, Any], claim: str, mistakes: Mistakes) -> Kind:
-    """As it is said; else what the claim asks for."""
-    natural = Kind.OWN if "file" in table else Kind.WRITTEN
-    if claim:
-        one = claims[claim]
-        natural = Kind.TRANSFORMER if one.asks_for_code else Kind.CLAIM if one.question is not None else Kind.WRITTEN
-    value = table.get("kind", natural.value)
-    if value not in list(Kind):
-        mistakes.add(where, f"kind must be one of {', '.join(Kind)}; {value!r} is not.")
-        return Kind.WRITTEN
-    kind = Kind(value)
-    if kind in KINDS_WITH_A_CLAIM and natural is not kind and (claim or not table.get("claim")):
-        asks = f"{claim} asks for something of kind {natural.value}" if claim else "it names no claim"
-        mistakes.add(where, f"kind = {kind.value!r} does not fit: {asks}.")
-    return kind
+    def add(self, sentence: str) -> None:
+        self.mistakes.add(f"{self.where}{sentence}")
 
+    def task(self, reveal: Reveal, ladder: Mapping[Stage, float]) -> Task:
+        table, perplexity = self.table, self.kind is Kind.PERPLEXITY
+        if perplexity and not table.good < table.bad:
+            self.add(f"good, {table.good:g}, must be below bad, {table.bad:g}: a smaller perplexity is better.")
+        return Task(
+            id=table.id,
+            kind=self.kind,
+            points=table.points,
+            function=self._function(),
+            claim=self.claim,
+            sizes=self._sizes(),
+            text=table.text,
+            hint=table.hint,
+            reveal=table.reveal or reveal,
+            ladder=_ladder(self.where, table.partial, ladder, self.mistakes),
+            file=self._file(),
+            checklist=self._checklist(),
+            within=self._within(),
+            count=table.count,
+            good=table.good if perplexity else 0.0,
+            bad=table.bad if perplexity else 0.0,
+            weights=table.weights if perplexity else "",
+        )
 
-def _function(where: str, table: Mapping[str, Any], claim: str, kind: Kind, mistakes: Mistakes) -> str:
-    if kind is Kind.WRITTEN:
-        return ""
-    default = "TransformerTranslator" if kind is Kind.TRANSFORMER else claim.replace("-", "_")
-    name = mistakes.word(where, table, "function", default)
-    if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
-        mistakes.add(where, f"function must be a name that Python takes, as in query_3b; {name!r} is not.")
-    return name
+    def _claim(self) -> str:
+        try:
+            return claims[self.table.claim].name if self.table.claim else ""
+        except InputError as error:
+            self.add(str(error))
+            return ""
 
+    def _kind(self) -> Kind:
+        """As it is said; else what the claim asks for."""
+        natural = Kind.OWN if "file" in self.raw else Kind.WRITTEN
+        if self.claim:
+            one = claims[self.claim]
+            asks_for_function = one.question is not None
+            natural = Kind.TRANSFORMER if one.asks_for_code else Kind.CLAIM if asks_for_function else Kind.WRITTEN
+        kind = self.table.kind or (Kind.WRITTEN if "kind" in self.raw else natural)
+        if kind in KINDS_WITH_A_CLAIM and natural is not kind and (self.claim or not self.table.claim):
+            asks = f"{self.claim} asks for something of kind {natural.value}" if self.claim else "it names no claim"
+            self.add(f"kind = {kind.value!r} does not fit: {asks}.")
+        return kind
 
-def _sizes(where: str, table: Mapping[str, Any], claim: str, kind: Kind, mistakes: Mistakes) -> dict[str, float]:
-    given = mistakes.table(where, table, "set")
-    if not given:
-        return {}
-    question = claims[claim].question if claim else None
-    if kind is not Kind.CLAIM or question is None:
-        mistakes.add(where, "set fixes sizes of a claim's instances; this question has none.")
-        return {}
-    try:
-        chosen = question.chosen_sizes(given, claim)
-    except InputError as error:
-        mistakes.add(where, str(error))
-        return {}
-    return {size.name: size.ladder[0] for size in chosen if size.name in given}
+    def _function(self) -> str:
+        if self.kind is Kind.WRITTEN:
+            return ""
+        default = "TransformerTranslator" if self.kind is Kind.TRANSFORMER else self.claim.replace("-", "_")
+        if not default and "function" not in self.raw:
+            self.add("function is missing: the function that students write.")
+        return self.table.function or default
 
+    def _sizes(self) -> dict[str, float]:
+        given = self.table.set
+        if not given:
+            return {}
+        question = claims[self.claim].question if self.claim else None
+        if self.kind is not Kind.CLAIM or question is None:
+            self.add("set fixes sizes of a claim's instances; this question has none.")
+            return {}
+        try:
+            chosen = question.chosen_sizes(given, self.claim)
+        except InputError as error:
+            self.add(str(error))
+            return {}
+        return {size.name: size.ladder[0] for size in chosen if size.name in given}
 
-def _file(where: str, table: Mapping[str, Any], place: Path, kind: Kind, mistakes: Mistakes) -> Path | None:
-    name = mistakes.word(where, table, "file")
-    needs = kind in (Kind.OWN, Kind.PERPLEXITY)
-    if not name:
-        if needs:
-            mistakes.add(where, f"a question of kind {kind.value} needs file = '...', beside the assignment.")
+    def _file(self) -> Path | None:
+        needs = self.kind in (Kind.OWN, Kind.PERPLEXITY)
+        if needs and not self.table.file:
+            self.add(f"a question of kind {self.kind.value} needs file = '...', beside the assignment.")
+        elif self.table.file and not needs:
+            self.add(f"file is for questions of kind own and perplexity; this one is {self.kind.value}.")
+        elif needs:
+            path = self.place.parent / self.table.file
+            try:
+                _try_file(path, self.kind)
+            except (InputError, OSError) as error:
+                self.add(str(error))
+                return None
+            return path
         return None
-    if not needs:
-        mistakes.add(where, f"file is for questions of kind own and perplexity; this one is {kind.value}.")
-        return None
-    path = place.parent / name
-    try:
-        _try_file(path, kind)
-    except (InputError, OSError) as error:
-        mistakes.add(where, str(error))
-        return None
-    return path
+
+    def _checklist(self) -> tuple[Line, ...]:
+        given = self.table.checklist
+        if self.kind is Kind.WRITTEN and not given and "claim" not in self.raw:
+            self.add("a written question needs a checklist, by which a person marks it.")
+        where = f"{self.where}checklist: "
+        tables = [{"text": one} if isinstance(one, str) else one if isinstance(one, dict) else {} for one in given]
+        lines = [read_table(Line, one, self.mistakes, where=where) for one in tables]
+        return tuple(replace(line, text=line.text.strip()) for line in lines if line is not None)
+
+    def _within(self) -> float:
+        question = claims[self.claim].question if self.claim and self.kind is Kind.CLAIM else None
+        # the students' build cannot measure it
+        if "within" in self.raw and (question is None or not question.measure):
+            self.add("within compares with the best possible answer, and this question knows none.")
+            return 0.0
+        return self.table.within
 
 
 def _try_file(path: Path, kind: Kind) -> None:
@@ -311,60 +281,11 @@ def _eye() -> Float:
     return np.eye(8)
 
 
-def _checklist(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> tuple[Line, ...]:
-    value = table.get("checklist", [])
-    if not isinstance(value, list) or len(value) > 30:
-        mistakes.add(where, "checklist must be a list of at most 30 lines.")
-        return ()
-    if kind is Kind.WRITTEN and not value and "claim" not in table:
-        mistakes.add(where, "a written question needs a checklist, by which a person marks it.")
-    lines = [_line(f"{where}, checklist", one, mistakes) for one in value]
-    return tuple(line for line in lines if line is not None)
-
-
-def _line(where: str, value: object, mistakes: Mistakes) -> Line | None:
-    """A sentence, or a table with text, key and points."""
-    table: dict[str, Any] = {"text": value} if isinstance(value, str) else value if isinstance(value, dict) else {}
-    mistakes.check_keys(where, table, ("text", "key", "points"))
-    text = mistakes.word(where, table, "text").strip()
-    if not text:
-        mistakes.add(where, "each line is a sentence, or {text = '...', points = 1, key = '...'}.")
-        return None
-    points = mistakes.number(where, table, "points", 1.0, least=0.01, most=1000)
-    return Line(text=text, key=mistakes.word(where, table, "key"), points=points)
-
-
-def _within(where: str, table: Mapping[str, Any], claim: str, kind: Kind, mistakes: Mistakes) -> float:
-    question = claims[claim].question if claim and kind is Kind.CLAIM else None
-    if "within" in table and (question is None or not question.measure):  # the students' build cannot measure it
-        mistakes.add(where, "within compares with the best possible answer, and this question knows none.")
-        return 0.0
-    return mistakes.number(where, table, "within", 0.0, least=0, most=1e9)
-
-
-def _perplexities(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> dict[str, Any]:
-    if kind is not Kind.PERPLEXITY:
-        return {}
-    good = mistakes.number(where, table, "good", 10.0, least=1, most=1e9)
-    bad = mistakes.number(where, table, "bad", 100.0, least=1, most=1e9)
-    if not good < bad:
-        mistakes.add(where, f"good, {good:g}, must be below bad, {bad:g}: a smaller perplexity is better.")
-    return {"good": good, "bad": bad, "weights": _weights(where, table, mistakes)}
-
-
-def _weights(where: str, table: Mapping[str, Any], mistakes: Mistakes) -> str:
-    name = mistakes.word(where, table, "weights")
-    if name and (not name.endswith(WEIGHTS) or "/" in name or "\\" in name):
-        mistakes.add(where, f"weights must be the name of a {WEIGHTS} file that students hand in; {name!r} is not.")
-        return ""
-    return name
-
-
 def _refuse_twins(tasks: tuple[Task, ...], mistakes: Mistakes) -> None:
     for what in ("id", "function"):
         seen: set[str] = set()
         for task in tasks:
             value = getattr(task, what)
             if value and value.casefold() in seen:
-                mistakes.add("at the top", f"two questions have the {what} {value!r}; each needs its own.")
+                mistakes.add(f"two questions have the {what} {value!r}; each needs its own.")
             seen.add(value.casefold())

@@ -9,8 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.files import write_file
-from regard.grading.folders import make_folder
+from regard.files import make_folder, write_file
 from regard.results import Result
 
 ASSIGNMENT = """\

@@ -1,9 +1,17 @@
-"""Grading a pile: every answer of every submission examined, on all cores, each outcome kept as soon as it is there."""
+"""Grading a pile: every answer of every submission examined, on all cores, each outcome kept as soon as it is there.
+
+The journal of a grading: every answer's outcome, one sealed line each, on disk before the next is waited for.
+
+Killed half-way, the same command goes on where it was: nothing is lost and nothing is run twice. A line carries a
+seal that only the holder of the secret can make; a line that was edited, or that a crash cut in two, is run again.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
+import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -14,13 +22,11 @@ from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 
+from regard import __version__
 from regard.errors import InputError
-from regard.files import Lock, end_with_parent
-from regard.grading.folders import make_folder
-from regard.grading.gradebook.differences import differences
-from regard.grading.gradebook.journal import Journal, key_of
+from regard.files import Lock, append_file, end_with_parent, make_folder, read_file
 from regard.grading.gradebook.manual_marks import Decisions
-from regard.grading.gradebook.marks import ClassMarks, StudentMarks, mark_outcome
+from regard.grading.gradebook.marks import ClassMarks, StudentMarks, differences, mark_outcome
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Assignment, Kind, Limits, Task
 from regard.grading.questions.examination import Outcome, Status, StudentAnswer, examine, failed_outcome
@@ -30,6 +36,56 @@ from regard.progress import Progress
 from regard.sandbox.jail import ONE_THREAD, Tier, best_tier
 from regard.sandbox.warm_pool import keep_warm
 from regard.strict_json import parse_json
+
+JOURNAL = "journal.jsonl"
+
+
+class Journal:
+    """Outcomes by key; ``damaged`` counts the lines that were not believed."""
+
+    def __init__(self, folder: Path, secret: Secret) -> None:
+        self.path, self.secret = folder / JOURNAL, secret
+        self.outcomes: dict[str, Outcome] = {}
+        self.damaged, self.end = 0, 0
+        try:
+            data = read_file(self.path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror or error}; check the folder.") from None
+        self.end = data.rfind(b"\n") + 1
+        for line in data[: self.end].splitlines():
+            self._read_line(line)
+        self.damaged += self.end < len(data)
+
+    def _read_line(self, line: bytes) -> None:
+        try:
+            entry = parse_json(line, constants=True)
+            body = json.dumps(entry["body"], sort_keys=True).encode()
+            if entry["seal"] != self.secret.seal(body):
+                raise ValueError("not ours")
+            self.outcomes[entry["body"]["key"]] = Outcome.from_dict(entry["body"]["outcome"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            self.damaged += 1
+
+    def add(self, key: str, outcome: Outcome, *, about: str) -> None:
+        """One more outcome, on disk when this returns."""
+        body = parse_json(json.dumps({"key": key, "about": about, "outcome": outcome.to_dict()}), constants=True)
+        seal = self.secret.seal(json.dumps(body, sort_keys=True).encode())
+        line = json.dumps({"body": body, "seal": seal}).encode() + b"\n"
+        append_file(self.path, line, at=self.end)
+        self.end += len(line)
+        self.outcomes[key] = outcome
+
+
+def key_of(*words: str | bytes) -> str:
+    """The name of one examination: everything that its outcome hangs on."""
+    digest = hashlib.sha256()
+    for word in (__version__, *words):
+        data = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8) + data)
+    return digest.hexdigest()[:40]
+
 
 MARKS = "marks.json"
 

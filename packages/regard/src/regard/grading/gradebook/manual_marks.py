@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.files import Lock, read_file, write_file
-from regard.grading.folders import make_folder
+from regard.files import Lock, make_folder, read_file, write_file
 from regard.grading.questions.assignment import Assignment, Kind, Task
 from regard.grading.submissions.students import display_text, identity
 from regard.results import Result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import mean, median
@@ -20,7 +20,7 @@ MOST_SHOWN = 40  # rows of the table on the screen; the files have them all
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class QuestionMark(Result):
+class TaskMark(Result):
     """What one question earned, and why not more. ``open``: a person has to look before the mark stands."""
 
     question: str
@@ -54,7 +54,7 @@ class QuestionMark(Result):
         return f"{self.question}: {self.points:g} of {self.of:g}{' (open)' * self.open}. {self.reason}".rstrip()
 
 
-def mark_outcome(task: Task, outcome: Outcome, *, by_hand: Decision | None = None) -> QuestionMark:
+def mark_outcome(task: Task, outcome: Outcome, *, by_hand: Decision | None = None) -> TaskMark:
     """The points of one outcome, unless a person has decided otherwise."""
     ticks = by_hand.ticks if by_hand is not None else None
     ticked = task.checklist_share(list(ticks)) if ticks is not None and outcome.status is Status.BY_HAND else None
@@ -73,7 +73,7 @@ def mark_outcome(task: Task, outcome: Outcome, *, by_hand: Decision | None = Non
     )
 
 
-def _mark_by_rule(task: Task, outcome: Outcome, ticked: float | None) -> QuestionMark:
+def _mark_by_rule(task: Task, outcome: Outcome, ticked: float | None) -> TaskMark:
     """As the assignment states it; ``ticked`` is the share of a checklist that a person ticked."""
     if outcome.status is Status.BY_HAND:
         part = ticked or 0.0
@@ -86,7 +86,7 @@ def _mark_by_rule(task: Task, outcome: Outcome, ticked: float | None) -> Questio
         outcome.status is Status.BY_HAND and ticked is None
     )
     points = round(task.points * part + 1e-9, 2)
-    return QuestionMark(
+    return TaskMark(
         question=task.id,
         points=points,
         of=task.points,
@@ -111,7 +111,7 @@ def _work(outcome: Outcome) -> str:
     return f"{outcome.instances} instance{'s' * (outcome.instances != 1)}{moves}"
 
 
-def student_view(task: Task, one: QuestionMark) -> list[str]:
+def student_view(task: Task, one: TaskMark) -> list[str]:
     """What the student may read of it, line by line; never that all is right."""
     if one.open:
         waits = {
@@ -129,7 +129,7 @@ def student_view(task: Task, one: QuestionMark) -> list[str]:
     return _loss_reasons(task, one) or ["Points were lost here."]
 
 
-def _loss_reasons(task: Task, one: QuestionMark) -> list[str]:
+def _loss_reasons(task: Task, one: TaskMark) -> list[str]:
     """Why points were lost, as far as it may be told."""
     lines = []
     if task.reveal is not Reveal.MARK and one.reason and one.status == Status.FAILED.value:
@@ -140,7 +140,7 @@ def _loss_reasons(task: Task, one: QuestionMark) -> list[str]:
     return lines
 
 
-def overruled_line(row: StudentMarks, one: QuestionMark) -> str:
+def overruled_line(row: StudentMarks, one: TaskMark) -> str:
     """A mark that a person changed, for who is in charge; with a word where the check says something else now."""
     said = f"{row.student}, {one.question}: {one.automatic:g} -> {one.points:g}, {one.overruled}"
     if one.automatic_then is None or one.automatic_then == one.automatic:
@@ -156,7 +156,7 @@ class StudentMarks(Result):
     name: str
     email: str = ""
     group: str
-    questions: tuple[QuestionMark, ...]
+    questions: tuple[TaskMark, ...]
     of: float
     submitted: datetime | None
     late: timedelta
@@ -211,6 +211,7 @@ class ClassMarks(Result):
     folder: str = ""
     changed: tuple[str, ...] = ()  # what is different from the marks before
     damaged: int = 0  # lines of the journal that were not believed
+    exported: bool = True  # whether the files for course systems were written
     _assignment: Assignment
 
     @property
@@ -223,6 +224,11 @@ class ClassMarks(Result):
     def overruled_lines(self) -> list[str]:
         """What persons changed, one line per change."""
         return [overruled_line(row, one) for row in self.rows for one in row.questions if one.overruled]
+
+    @property
+    def open(self) -> int:
+        """How many marks wait for a person."""
+        return sum(row.open for row in self.rows)
 
     def totals(self) -> list[float]:
         return [row.points for row in self.rows if not row.refused]
@@ -248,8 +254,15 @@ class ClassMarks(Result):
         lines += (
             ["", "Changed since the marks before:", *(f"  {line}" for line in self.changed)] if self.changed else []
         )
-        return "\n".join(
-            [*lines, f"Written to {self.folder}: class.html, marks.csv, students/."] if self.folder else lines
+        lines += [f"Written to {self.folder}: class.html, marks.csv, students/."] if self.folder else []
+        lines += [] if self.exported else [self._export_refusal()]
+        return "\n".join(lines)
+
+    def _export_refusal(self) -> str:
+        count = "1 mark is" if self.open == 1 else f"{self.open} marks are"
+        return (
+            f"moodle.csv and canvas.csv were not written: {count} open. Decide in marking.html, or give --open-marks "
+            "to write them as they are."
         )
 
     def _table(self) -> str:
@@ -265,7 +278,6 @@ class ClassMarks(Result):
         totals = self.totals()
         if not totals:
             return "Nobody has a mark."
-        waiting = sum(row.open for row in self.rows)
         said = (
             f"{len(totals)} students, mean {mean(totals):.4g}, median {median(totals):.4g} "
             f"of {self._assignment.points:g}. "
@@ -275,5 +287,32 @@ class ClassMarks(Result):
         stars = (
             f" Marks with a star were given by a person: {len(self.overruled_lines)}." if self.overruled_lines else ""
         )
-        waits = f" Marks with a question mark wait for a person: {waiting}." if waiting else ""
+        waits = f" Marks with a question mark wait for a person: {self.open}." if self.open else ""
         return f"{said}{ran}{waits}{stars}"
+
+
+def differences(before: Mapping[str, Any] | None, now: ClassMarks) -> Iterator[str]:
+    """One line for each student whose points are not the same; nothing where there were no marks before."""
+    if before is None:
+        return
+    old = {str(row.get("student")): row for row in before.get("rows", []) if isinstance(row, dict)}
+    for row in now.rows:
+        was = old.pop(row.student, None)
+        if was is None:
+            yield f"{row.student}: new, {row.points:g}"
+            continue
+        points = {one.get("question"): one.get("points") for one in was.get("questions", [])}
+        moved = [
+            f"{one.question}: {_number(points.get(one.question))} -> {one.points:g}"
+            for one in row.questions
+            if points.get(one.question) != one.points
+        ]
+        if moved or was.get("points") != row.points:
+            detail = f" ({', '.join(moved)})" if moved else ""
+            yield f"{row.student}: {_number(was.get('points'))} -> {row.points:g}{detail}"
+    for student, gone in old.items():
+        yield f"{student}: had {_number(gone.get('points'))}, is gone"
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) else "nothing"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -19,6 +19,8 @@ from typing import Any
 
 from regard.coursework.answers.answer_check import Stage
 from regard.coursework.question import Question
+from regard.declared_tables import entry
+from regard.errors import InputError
 from regard.written_numbers import in_full
 
 STEPS = 2  # the rule of the steps; with another one an answer is run again
@@ -31,6 +33,7 @@ STAGES = {
     Stage.ENDS: "both ends of every size",
     Stage.ADVERSARY: "an adversary that looks for a failure",
 }
+NOT_BLANK: dict[str, Any] = {"test": str.strip, "form": "text that is not blank"}
 
 
 class Kind(StrEnum):
@@ -57,9 +60,9 @@ class Reveal(StrEnum):
 class LatePolicy:
     """What a late submission loses: a share of its points for each day begun, and all of them after some days."""
 
-    per_day: float = 0.0
-    most_days: int = 0  # 0: no end
-    grace: timedelta = timedelta(0)
+    per_day: float = entry(0.0, "the share of the points that each day costs", least=0, most=1)
+    most_days: int = entry(0, "after so many days nothing is left; 0: no end", least=0, most=365)
+    grace_minutes: float = entry(0.0, "minutes that are not counted", least=0, most=10_000)
 
     def kept_share(self, late: timedelta) -> float:
         """The share of the points that stays.
@@ -68,7 +71,7 @@ class LatePolicy:
         >>> LatePolicy(per_day=0.25).kept_share(late), LatePolicy(per_day=0.25, most_days=1).kept_share(late)
         (0.5, 0.0)
         """
-        if late <= self.grace:
+        if late <= timedelta(minutes=self.grace_minutes):
             return 1.0
         days = math.ceil(late / timedelta(days=1))
         return 0.0 if self.most_days and days > self.most_days else max(0.0, 1 - self.per_day * days)
@@ -78,26 +81,26 @@ class LatePolicy:
             return "A late submission loses nothing."
         lost = f"A late submission loses {self.per_day:.0%} of its points for each day begun"
         end = f", and after {self.most_days} day{'s' * (self.most_days != 1)} all of them" if self.most_days else ""
-        minutes = self.grace.total_seconds() / 60
-        return f"{lost}{end}{f'; {minutes:g} minutes are not counted' if minutes else ''}."
+        grace = f"; {self.grace_minutes:g} minutes are not counted" if self.grace_minutes else ""
+        return f"{lost}{end}{grace}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """How much each answer is tried: work, the same on every machine; and seconds, which only stop what hangs."""
 
-    instances: int = 60
-    moves: int = 40  # of the adversary, from each of the three tightest instances
-    seconds: float = 60.0
+    instances: int = entry(60, "instances that an answer is tried with", least=10, most=10_000)
+    moves: int = entry(40, "of the adversary, from each of the three tightest instances", least=0, most=10_000)
+    seconds: float = entry(60.0, "after which an answer that hangs is stopped", least=1, most=3600)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
     """One line of a checklist: what must be there, what it should come to (for who marks), and its weight."""
 
-    text: str
-    key: str = ""
-    points: float = 1.0
+    text: str = entry(about="each line is a sentence, or {text = '...', points = 1, key = '...'}", **NOT_BLANK)
+    key: str = entry("", "what it should come to, for who marks")
+    points: float = entry(1.0, "its weight among the lines", least=0.01, most=1000)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -125,8 +128,6 @@ class Task:
     @cached_property
     def question(self) -> Question:
         """What the runner asks; only for tasks that a function answers."""
-        from regard.grading.questions.question_kinds import question_for
-
         return question_for(self)
 
     @property
@@ -199,3 +200,31 @@ class Assignment:
 
     def task(self, id: str) -> Task:
         return next(task for task in self.tasks if task.id == id)
+
+
+def question_for(task: Task) -> Question:
+    """What the runner asks, under the name that the student's function has, and the judge."""
+    return replace(_question_by_kind(task), function=task.function)
+
+
+def _question_by_kind(task: Task) -> Question:
+    if task.kind is Kind.CLAIM:
+        from regard.coursework.catalogue import claims
+
+        question = claims[task.claim].question
+        if question is None:
+            raise InputError(f"{task.claim} asks for words, not for something to construct; use kind = 'written'.")
+        return question
+    if task.kind is Kind.OWN and task.file is not None:
+        from regard.grading.questions.own_question import question_of
+
+        return question_of(task.file)
+    if task.kind is Kind.PERPLEXITY and task.file is not None:
+        from regard.grading.questions.perplexity import question_of as next_word
+
+        return next_word(task.file, weights=bool(task.weights))
+    if task.kind is Kind.STATEMENTS:
+        from regard.grading.questions.statements import statements_question
+
+        return statements_question(task.count)
+    raise InputError(f"Question {task.id!r} of kind {task.kind.value} is not answered by a function.")

@@ -13,7 +13,6 @@ check``. This file is the teacher's: it runs with the teacher's rights, outside 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 
 from regard.coursework.question import Instance, Question, Ruling, make_size
 from regard.errors import CouldNotFindOut, InputError
+from regard.python_files import load_file
 
 LEVELS = 6
 
@@ -35,14 +35,9 @@ class JudgeError(CouldNotFindOut):
 @cache
 def load_module(path: Path) -> ModuleType:
     """The teacher's file as a module; what is wrong with it is one sentence."""
-    spec = importlib.util.spec_from_file_location(f"regard_own_{hashlib.sha256(bytes(path)).hexdigest()[:12]}", path)
-    if not path.is_file() or spec is None or spec.loader is None:
+    if not path.is_file():
         raise InputError(f"{path}: there is no such Python file; name it relative to the assignment.")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from None
+    module = load_file(path)
     for name in ("instance", "judge"):
         if not callable(getattr(module, name, None)):
             raise InputError(

@@ -1,27 +1,43 @@
 """Marks as course systems take them: Gradescope, PrairieLearn, Moodle, Canvas; test cells for Otter-Grader and
-nbgrader."""
+nbgrader.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.files import write_file
-from regard.grading.assignments.public_checks import PASSED
+from regard.files import make_folder, write_file
 from regard.grading.assignments.template import Part, TemplateWritten, as_notebook, question_part, stem
-from regard.grading.folders import make_folder
-from regard.grading.gradebook.marks import ClassMarks, QuestionMark, StudentMarks, student_view
+from regard.grading.cells import PASSED
+from regard.grading.gradebook.marks import ClassMarks, StudentMarks, TaskMark, student_view
 from regard.grading.questions.assignment import Assignment, Kind, Reveal, Task
 from regard.grading.reports.pages import submission_notes
-from regard.grading.reports.spreadsheet import as_csv
 from regard.strict_json import parse_json
+from regard.tables import plain_cell
+
+
+def as_csv(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as CSV that no spreadsheet takes for formulas.
+
+    >>> print(as_csv([["=1+1", "ada"], ["-1.5", "x, y"]]).replace(chr(13), ""), end="")
+    '=1+1,ada
+    -1.5,"x, y"
+    """
+    stream = io.StringIO()
+    csv.writer(stream).writerows([[plain_cell(cell) for cell in row] for row in rows])
+    return stream.getvalue()
+
 
 NOT_GRADED = "This could not be graded here, through no fault of the submission; the course staff has been told why: "
 
 
-def question_feedback(task: Task, one: QuestionMark) -> str:
+def question_feedback(task: Task, one: TaskMark) -> str:
     """What a student reads of one question, as plain text."""
     lines = student_view(task, one)
     if task.reveal is Reveal.COUNTEREXAMPLE and one.counterexample is not None and one.has_lost_points:

@@ -9,14 +9,18 @@ from regard.files import write_file
 from regard.grading.assignments.template import file_name
 from regard.grading.gradebook.grader import MARKS, Pile
 from regard.grading.gradebook.marks import ClassMarks
-from regard.grading.reports.course_systems import canvas_csv, moodle_csv
+from regard.grading.reports.course_systems import as_csv, canvas_csv, moodle_csv
 from regard.grading.reports.marking_form import marking_page
 from regard.grading.reports.pages import class_page, student_page
-from regard.grading.reports.spreadsheet import as_csv
 
 
-def write_marks(folder: Path, pile: Pile, marks: ClassMarks) -> ClassMarks:
-    """Everything, each file whole or not at all; the marks last, since the next grading compares with them."""
+def write_marks(folder: Path, pile: Pile, marks: ClassMarks, *, open_marks: bool = False) -> ClassMarks:
+    """Everything, each file whole or not at all; the marks last, since the next grading compares with them.
+
+    What is imported into a course system counts as final there, so the files for it are left out while marks wait for
+    a person, unless ``open_marks`` asks for them.
+    """
+    marks = replace(marks, exported=open_marks or not marks.open)
     (folder / "students").mkdir(exist_ok=True)
     for row in marks.rows:
         page = student_page(pile.assignment, row)
@@ -26,7 +30,10 @@ def write_marks(folder: Path, pile: Pile, marks: ClassMarks) -> ClassMarks:
         write_file(folder / "marking.html", form.encode())
     write_file(folder / "marks.csv", marks_csv(marks).encode("utf-8-sig"))
     for name, table in (("moodle.csv", moodle_csv(marks)), ("canvas.csv", canvas_csv(marks))):
-        write_file(folder / name, table.encode("utf-8-sig"))
+        if marks.exported:
+            write_file(folder / name, table.encode("utf-8-sig"))
+        else:
+            (folder / name).unlink(missing_ok=True)  # it was about the marks before
     if marks.changed:
         write_file(folder / "changed.txt", ("\n".join(marks.changed) + "\n").encode())
     else:

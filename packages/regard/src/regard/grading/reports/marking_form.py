@@ -17,7 +17,7 @@ from typing import Any
 
 from regard.grading.gradebook.grader import Pile
 from regard.grading.gradebook.manual_marks import MOST_REASON
-from regard.grading.gradebook.marks import ClassMarks, QuestionMark
+from regard.grading.gradebook.marks import ClassMarks, TaskMark
 from regard.grading.questions.assignment import Assignment, Kind, Task
 from regard.grading.questions.examination import Status
 from regard.grading.reports.pages import escape_html, html_page
@@ -111,7 +111,7 @@ def _automatic_items(pile: Pile, marks: ClassMarks) -> list[dict[str, Any]]:
     return sorted(items.values(), key=lambda item: not item["waits"])
 
 
-def _automatic_item(student: str, one: QuestionMark) -> dict[str, Any]:
+def _automatic_item(student: str, one: TaskMark) -> dict[str, Any]:
     gave = one.points if one.automatic is None else one.automatic
     waits = one.status in (Status.DOUBTED.value, Status.CUT_SHORT.value, Status.NOT_RUN.value)
     example = str(one.counterexample["code"]) if one.counterexample is not None else ""

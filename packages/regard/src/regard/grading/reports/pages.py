@@ -8,7 +8,7 @@ from collections import Counter
 from importlib import resources
 
 from regard.grading.assignments.template import file_name
-from regard.grading.gradebook.marks import ClassMarks, QuestionMark, StudentMarks, student_view
+from regard.grading.gradebook.marks import ClassMarks, StudentMarks, TaskMark, student_view
 from regard.grading.questions.assignment import Assignment, Reveal, Task
 from regard.grading.questions.examination import Status
 
@@ -67,7 +67,7 @@ def submission_notes(assignment: Assignment, row: StudentMarks) -> list[str]:
     return lines + [f"{problem[0].upper()}{problem[1:]}." for problem in row.problems if problem]
 
 
-def _card(task: Task, one: QuestionMark) -> str:
+def _card(task: Task, one: TaskMark) -> str:
     kind = "wait" if one.open else "good" if one.points >= one.of else "bad"
     parts = [f'<section class="card {kind}"><header><h3>{escape_html(task.id)}</h3>']
     parts.append(
@@ -159,7 +159,7 @@ def _table(marks: ClassMarks) -> str:
     return f"<h2>Everybody</h2><div class=scroll><table>{top}{''.join(rows)}</table></div>"
 
 
-def _tone(one: QuestionMark) -> str:
+def _tone(one: TaskMark) -> str:
     return "wait" if one.open else "good" if one.points >= one.of else "bad" if not one.points else ""
 
 

@@ -1,0 +1,173 @@
+"""A derivation as a person writes it, in Markdown, LaTeX or plain text: which relations it states, line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from regard.coursework.derivations.tokens import NotRead, Token, read_tokens
+
+RELATIONS = ("=", "<=", ">=", "<", ">", "!=", "~")
+_MATH = re.compile(
+    r"\$\$(?P<a>.+?)\$\$|\$(?P<b>[^$]+?)\$|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\]"
+    r"|\\begin\{(?P<env>align|equation|gather|multline|eqnarray|aligned|alignat)\*?\}(?P<e>.+?)\\end\{(?P=env)\*?\}",
+    re.DOTALL,
+)
+_CROSSED = re.compile(r"~~.+?~~|<del>.+?</del>|<s>.+?</s>|\\sout\{[^{}]*\}|<!--.*?-->", re.DOTALL)
+_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<img[^>]*>")
+_SUPPOSE = re.compile(r"\b(?:suppose|assume|assuming|if)\b[^.]*$", re.IGNORECASE)
+_ANNOUNCE = re.compile(r"\b(?:show|prove|want|claim|goal|wish)\b[^.]*$", re.IGNORECASE)
+_END = re.compile(r"[.;:](?:\s|$)|\n\s*\n")
+MOST = 200_000  # characters
+
+
+@dataclass
+class Formula:
+    """A formula: its tokens, its line in the text, and what was said before it in its sentence."""
+
+    text: str
+    line: int
+    sentence: int
+    latex: bool
+    before: str = ""
+
+
+@dataclass
+class Statement:
+    """A chain of relations: sides with the signs between them, as tokens."""
+
+    sides: list[list[Token]]
+    signs: list[str]
+    line: int
+    text: str
+    sentence: int
+    supposed: bool = False
+    announced: bool = False  # "we show that ..."
+    continues: bool = False
+    problem: NotRead | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def find_formulas(text: str) -> tuple[list[Formula], list[str]]:
+    """The formulas of a text in their order, and what was left out of it."""
+    said: list[str] = []
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match[0])
+
+    if _CROSSED.search(text):
+        said.append("what is crossed out is not read")
+        text = _CROSSED.sub(blank, text)
+    if _PICTURE.search(text):
+        said.append("a formula in a picture is not read: type it")
+        text = _PICTURE.sub(blank, text)
+    latex = _MATH.search(text) is not None
+    return list(_latex_formulas(text) if latex else _plain_formulas(text)), said
+
+
+def _latex_formulas(text: str) -> Iterator[Formula]:
+    sentence, end, before = 0, 0, ""
+    for found in _MATH.finditer(text):
+        prose = text[end : found.start()]
+        ends = list(_END.finditer(prose))
+        sentence += bool(ends)
+        before = prose[ends[-1].end() :] if ends else before + prose
+        inside = next(found[key] for key in "abcde" if found[key] is not None)
+        start = found.start() + found[0].index(inside)
+        for part, offset in _rows(inside):
+            line = text.count("\n", 0, start + offset + len(part) - len(part.lstrip())) + 1
+            yield Formula(part, line, sentence, True, before)
+        if inside.rstrip().endswith("."):
+            sentence, before = sentence + 1, ""
+        end = found.end()
+
+
+def _rows(inside: str) -> Iterator[tuple[str, int]]:
+    """The rows of an align, or the one formula."""
+    start = 0
+    for found in re.finditer(r"\\\\(?:\[[^\]]*\])?", inside):
+        yield inside[start : found.start()], start
+        start = found.end()
+    if inside[start:].strip():
+        yield inside[start:], start
+
+
+def _plain_formulas(text: str) -> Iterator[Formula]:
+    for n, line in enumerate(text.split("\n"), 1):
+        bare = re.sub(r"^\s*(?:[-*>]|\d+[.)]|\(\w\))\s+", "", line).strip().strip("`")
+        if re.search(r"[=<>≤≥≠]", bare) and not bare.startswith(("#", "```")):
+            words = _SUPPOSE.match(bare)
+            yield Formula(bare.rstrip("."), n, n, "\\" in bare, bare if words or _ANNOUNCE.search(bare) else "")
+
+
+def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]:
+    """The chains of a formula: commas, arrows and words end one."""
+    try:
+        tokens = read_tokens(formula.text, latex=formula.latex, names=names)
+    except NotRead as problem:
+        return [Statement([], [], formula.line, formula.text.strip(), formula.sentence, problem=problem)]
+    tokens = _without_boxes(tokens)
+    made: list[Statement] = []
+    supposed = _SUPPOSE.search(formula.before) is not None
+    for part in _segments(tokens):
+        sides, signs = _sides(part)
+        start = part[0].place
+        last = part[-1]
+        text = formula.text[start : last.place + len(last.text) + 12 * formula.latex]
+        statement = Statement(sides, signs, formula.line, text.strip(), formula.sentence, supposed)
+        statement.announced = _ANNOUNCE.search(formula.before) is not None
+        statement.continues = bool(signs) and not sides[0]
+        if statement.continues and made:  # "P foo = 3": what stands before the sign was not understood
+            statement.problem = NotRead(max(0, start - 1), "a formula before this sign, not words")
+        made.append(statement)
+    return made
+
+
+def _without_boxes(tokens: list[Token]) -> list[Token]:
+    """A box around a relation is taken off; one around a term is a bracket."""
+    made = list(tokens)
+    for start in [n for n, token in enumerate(made) if token.text == "boxed" and token.kind == "cmd"]:
+        depth = 0
+        for end in range(start + 1, len(made)):
+            depth += (made[end].text == "{") - (made[end].text == "}")
+            if depth == 0:
+                blank = Token("op", "", made[start].place)
+                made[start] = made[start + 1] = made[end] = blank
+                break
+    return [token for token in made if token.text]
+
+
+def _segments(tokens: list[Token]) -> Iterator[list[Token]]:
+    depth, part = 0, []
+    below = False
+    for n, token in enumerate(tokens):
+        opens = token.text in ("(", "{", "<<") and token.kind == "op"
+        closes = token.text in (")", "}", ">>") and token.kind == "op"
+        depth += opens - closes
+        below = n > 0 and tokens[n - 1].text == "_"
+        ends = token.kind == "word" or (token.kind == "op" and token.text in (",", ";", "=>", "\\\\", ":", "->"))
+        if token.kind == "op" and token.text == "." and (n + 1 == len(tokens) or tokens[n + 1].kind == "word"):
+            ends = True
+        if ends and depth <= 0 and not below:
+            if part:
+                yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def _sides(tokens: list[Token]) -> tuple[list[list[Token]], list[str]]:
+    sides: list[list[Token]] = [[]]
+    signs: list[str] = []
+    depth = 0
+    for token in tokens:
+        depth += (token.text in ("(", "{", "<<")) - (token.text in (")", "}", ">>"))
+        if token.kind == "op" and token.text in RELATIONS and depth == 0:
+            signs.append(token.text)
+            sides.append([])
+        else:
+            sides[-1].append(token)
+    return sides, signs

@@ -1,0 +1,413 @@
+"""From the tokens of one side of a relation to a term; which letters mean what is the problem's business."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from regard.coursework.derivations.names import Vocabulary
+from regard.coursework.derivations.terms import EYE, FUNCTIONS, ONES, Span, Term, add, apply, mul, negative, num, sym
+from regard.coursework.derivations.tokens import NotRead, Token
+
+DEEPEST = 40
+LARGEST = 600  # parts of a term
+_ENDS = ("=", "<=", ">=", "<", ">", "!=", "=>", ",", ";", ")", "}", "~", ">>", "->", "\\\\", ":")
+_PERMUTED = ("p", "perm", "P", "PX", "pi", "permuted")
+
+
+class Parser:
+    """Reads one expression after another from a list of tokens."""
+
+    def __init__(self, tokens: list[Token], vocabulary: Vocabulary, end: int) -> None:
+        self.tokens, self.words, self.end = tokens, vocabulary, end
+        self.at, self.depth = 0, 0
+        self.bars: list[str] = []  # norms that are open: the next bar closes one
+
+    # looking
+
+    @property
+    def now(self) -> Token:
+        return self.tokens[self.at] if self.at < len(self.tokens) else Token("end", "", self.end)
+
+    def after(self, steps: int = 1) -> Token:
+        place = self.at + steps
+        return self.tokens[place] if place < len(self.tokens) else Token("end", "", self.end)
+
+    def take(self, text: str | None = None) -> Token:
+        token = self.now
+        if text is not None and token.text != text:
+            raise NotRead(token.place, f"{text!r} here")
+        self.at += 1
+        return token
+
+    def skip(self, *texts: str) -> bool:
+        if self.now.kind != "end" and self.now.text in texts:
+            self.at += 1
+            return True
+        return False
+
+    def ends_here(self) -> bool:
+        token = self.now
+        if token.kind in ("end", "word") or (token.kind == "op" and token.text in _ENDS):
+            return True
+        return bool(self.bars) and token.text == self.bars[-1]
+
+    # reading
+
+    def expression(self) -> Term:
+        """Terms with + and - between them."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise NotRead(self.now.place, f"brackets at most {DEEPEST} deep")
+        minus = self.skip("-")
+        if not minus:
+            self.skip("+")
+        parts = [self.product()]
+        if minus:
+            parts = [negative(parts[0])]
+        while self.now.kind == "op" and self.now.text in ("+", "-"):
+            sign = self.take().text
+            one = self.product()
+            parts.append(negative(one) if sign == "-" else one)
+        self.depth -= 1
+        made = add(*parts)
+        if made.size > LARGEST:
+            raise NotRead(self.now.place, f"a formula of at most {LARGEST} parts; break it into lines")
+        return made
+
+    def product(self) -> Term:
+        """Factors side by side, with dots and slashes; a slash divides what stands before it in the product."""
+        groups: list[list[Term]] = [[]]
+        while True:
+            if self.skip("."):
+                groups.append([])
+            elif self.skip("/"):
+                below = self.factor()
+                above = mul(*groups[-1]) if groups[-1] else num(1)
+                groups[-1] = [apply("div", above, below)]
+            elif (self.now.kind == "op" and self.now.text in ("+", "-")) or self.ends_here():
+                break
+            else:
+                groups[-1].append(self.factor())
+        if not all(groups):
+            raise NotRead(self.now.place, "a number, a vector or a matrix")
+        made = mul(*groups[0])
+        for other in groups[1:]:
+            made = apply("dot", made, mul(*other))
+        return made
+
+    def factor(self) -> Term:
+        made = self.base()
+        while self.now.text == "^" and self.now.kind == "op":
+            self.take()
+            made = self.read_power(made)
+        return made
+
+    def read_power(self, made: Term) -> Term:
+        if (
+            self.now.kind == "name"
+            and self.now.text in ("T", "t", "intercal")
+            and not self.is_scalar_name(self.now.text)
+        ):
+            self.take()
+            return apply("T", made)
+        if self.now.text in ("{", "("):
+            close = {"{": "}", "(": ")"}[self.take().text]
+            if self.now.kind == "name" and self.now.text in ("T", "top") and self.after().text == close:
+                self.take()
+                self.take(close)
+                return apply("T", made)
+            if self.now.text == "^":  # ^{\top} has become ^{^T}
+                self.take()
+            power = self.inside(close)
+            return apply("T", made) if power == sym("T") and not self.is_scalar_name("T") else self.power(made, power)
+        if self.now.text == "^":
+            self.take()
+            return self.read_power(made)
+        if self.skip("-"):
+            return self.power(made, negative(self.base()))
+        return self.power(made, self.base())
+
+    def is_scalar_name(self, name: str) -> bool:
+        return name in self.words.shapes and name != "T"
+
+    @staticmethod
+    def power(made: Term, power: Term) -> Term:
+        return apply("exp", power) if made == sym("e") else apply("pow", made, power)
+
+    def inside(self, close: str) -> Term:
+        bars, self.bars = self.bars, []
+        made = self.expression()
+        self.bars = bars
+        if not self.skip(close):
+            raise NotRead(self.now.place, f"{close!r} here" if self.now.kind != "word" else "a formula, not words")
+        return made
+
+    def group(self) -> Term:
+        """What stands in braces or brackets, or one sign."""
+        if self.now.text in ("{", "("):
+            return self.inside({"{": "}", "(": ")"}[self.take().text])
+        return self.base()
+
+    def base(self) -> Term:
+        token = self.now
+        if token.kind == "num":
+            self.take()
+            return num(Fraction(token.text))
+        if token.text in ("(", "{"):
+            self.take()
+            return self.inside({"{": "}", "(": ")"}[token.text])
+        if token.text in ("||", "|"):
+            return self.norm(token.text)
+        if token.text == "<<":
+            self.take()
+            left = self.expression()
+            self.take(",")
+            right = self.expression()
+            self.take(">>")
+            return apply("dot", left, right)
+        if token.kind == "cmd":
+            return self.command()
+        if token.kind == "name":
+            return self.name()
+        raise NotRead(token.place, "a number, a vector or a matrix")
+
+    def norm(self, bar: str) -> Term:
+        self.take()
+        self.bars.append(bar)
+        made = self.expression()
+        self.bars.pop()
+        self.take(bar)
+        if bar == "|":
+            return apply("abs", made)
+        kind = ""
+        if self.skip("_"):
+            braces = self.skip("{")
+            name = self.take().text
+            kind = "F" if name in ("F", "Fro", "fro") else "2"
+            while braces and not self.skip("}"):
+                self.take()
+        return apply("norm", made, value=kind)
+
+    def command(self) -> Term:
+        name = self.take().text
+        if name == "frac":
+            above = self.group()
+            return apply("div", above, self.group())
+        if name in ("tilde", "hat", "bar"):
+            inner = self.skip("{")
+            made = self.name(permuted=True)
+            if inner:
+                self.take("}")
+            return made
+        made = self.group()
+        if name == "underbrace" and self.skip("_"):
+            self.skip_group()
+        return made
+
+    def skip_group(self) -> None:
+        """A remark under a brace: words or a formula, not part of the line."""
+        depth = 0
+        while self.now.kind != "end":
+            depth += (self.now.text == "{") - (self.now.text == "}")
+            self.take()
+            if depth == 0:
+                return
+
+    def name(self, permuted: bool = False) -> Term:
+        token = self.take()
+        if token.kind != "name":
+            raise NotRead(token.place, "a name")
+        if token.text == "sum":
+            return self.sum()
+        if token.text in FUNCTIONS:
+            return self.function(token.text)
+        if token.text == "ones":
+            return ONES
+        below, place = "", None
+        while self.now.text in ("_", "'"):
+            if self.skip("'"):
+                permuted = True
+                continue
+            self.take("_")
+            below, place, more = self.subscript(token.text)
+            permuted = permuted or more
+        if self.now.text == "^" and self.after().text in ("{", "(") and self.after(2).text in ("(", "p", "P"):
+            closing = [n for n in range(self.at, min(self.at + 6, len(self.tokens))) if self.tokens[n].text in "})"]
+            inside = "".join(t.text for t in self.tokens[self.at + 1 : closing[-1] + 1]) if closing else ""
+            if inside.strip("{}()") in _PERMUTED:
+                self.at, permuted = closing[-1] + 1, True
+        return self.resolve(token, below, place, permuted)
+
+    def resolve(self, token: Token, below: str, place: Term | None, permuted: bool) -> Term:
+        base, words = token.text, self.words
+        full = f"{base}_{below}" if below else base
+        if words.has_variants(full) or words.has_variants(base):
+            own = full if words.has_variants(full) else base
+            if below in _PERMUTED or permuted or self.calls_permuted(own):
+                return sym(f"{own}_p") if own != words.input else words.permuted_input
+            self.calls_plain()
+            return sym(own)
+        if permuted and full not in words.own and f"{full}'" not in words.own:
+            if f"{full}'" in words.shapes:
+                return sym(f"{full}'")
+            if words.is_matrix(full) and not words.variants:
+                words.say(f"{full}' is read as the transpose of {full}")
+                return apply("T", sym(full))
+            full = f"{full}'"
+        if full in words.shapes and (below or base not in words.families):
+            return sym(full)
+        if base in words.families and place is not None:
+            return Term("at", (place,), base)
+        if place is not None and f"{base}." in words.families:
+            return Term("at", (place,), f"{base}.")
+        if full in words.own or full in words.indices:
+            return sym(full)
+        if base == "I":
+            return EYE
+        if base == "e" or base == "pi":
+            return sym(base)
+        if full == "Sigma" and "S" in words.shapes:
+            words.say("Sigma is read as S, the diagonal matrix of the singular values")
+            return sym("S")
+        if full in words.same:
+            return sym(words.same[full])
+        words.unknown.setdefault(full, token.place)
+        return sym(full)
+
+    def subscript(self, base: str) -> tuple[str, Term | None, bool]:
+        """The text of an index, the term that it is, and whether it says "of the permuted input"."""
+        if not self.skip("{"):
+            token = self.take()
+            if token.kind == "word":
+                return token.text, None, False
+            run = token.text
+            return run, num(Fraction(run)) if run.isdigit() else sym(run), False
+        start = self.at
+        texts: list[str] = []
+        while self.now.kind != "end" and self.now.text != "}":
+            texts.append(self.take().text)
+        end, text = self.at, "".join(texts)
+        self.take("}")
+        if (
+            f"{base}_{text}" in self.words.shapes
+            or text in _PERMUTED
+            or not {base, f"{base}."} & set(self.words.families)
+        ):
+            return text, sym(text), False
+        if "," in texts and texts[-1] in _PERMUTED:  # Q_{i,p}
+            return "".join(texts[:-2]), None, True
+        inner = Parser(self.tokens[start:end], self.words, self.tokens[end].place)
+        made = inner.expression()
+        if inner.now.kind != "end":
+            raise NotRead(inner.now.place, "one index")
+        return text, made, False
+
+    def calls_permuted(self, own: str) -> bool:
+        """Z(P X): the same layer, of the permuted input."""
+        inside = self.call_text()
+        permuted = inside in (f"P{self.words.input}", f"{self.words.input}_p", f"{self.words.input}'")
+        if permuted or inside == "PX":
+            self.at = self.call_end() + 1
+            return True
+        return False
+
+    def calls_plain(self) -> None:
+        if self.call_text() == self.words.input:
+            self.at = self.call_end() + 1
+
+    def call_end(self) -> int:
+        return next((n for n in range(self.at, len(self.tokens)) if self.tokens[n].text == ")"), self.at)
+
+    def call_text(self) -> str:
+        if self.now.text != "(":
+            return ""
+        return "".join(token.text for token in self.tokens[self.at + 1 : self.call_end()])
+
+    def function(self, name: str) -> Term:
+        power = None
+        if self.now.text == "^":
+            self.take()
+            power = self.group()
+        if self.skip("_"):
+            self.skip_group() if self.now.text == "{" else self.take()
+        inside = self.group() if self.now.text in ("(", "{") else self.factor() if name != "sqrt" else self.base()
+        made = apply("pow", inside, num(Fraction(1, 2))) if name == "sqrt" else apply(name, inside)
+        return made if power is None else apply("pow", made, power)
+
+    def sum(self) -> Term:
+        """sum_{i=1}^{n}, sum_{i != 1}, sum_{i < k}, sum_i: then the product that is added up."""
+        below: list[Token] = []
+        top: Term | None = None
+        place = self.now.place
+        while self.now.text in ("_", "^"):
+            if self.take().text == "_":
+                below = self.sum_tokens()
+            else:
+                top = self.group()
+        outer = set(self.words.indices)
+        index, lo, hi, without = self.sum_span(below, top, place)
+        self.words.indices.add(index)
+        body = self.product()
+        if index not in outer:
+            self.words.indices.discard(index)
+        ends = self.words.index_range(body, index) or self.words.common_range()
+        if ends is None and (lo is None or hi is None):
+            raise NotRead(place, f"the bounds of the sum: nothing with the index {index} stands in it")
+        lo, hi = lo or ends[0], hi or ends[1]  # type: ignore[index]
+        return Term("sum", (body,), Span(index, lo, hi, without))
+
+    def sum_tokens(self) -> list[Token]:
+        if not self.skip("{"):
+            if self.now.text == "(":
+                raise NotRead(self.now.place, "the index of the sum in braces")
+            return [self.take()]
+        start = self.at
+        while self.now.kind != "end" and self.now.text != "}":
+            self.take()
+        self.take("}")
+        return self.tokens[start : self.at - 1]
+
+    def sum_span(
+        self, below: list[Token], top: Term | None, place: int
+    ) -> tuple[str, Term | None, Term | None, tuple[Term, ...]]:
+        if not below:
+            raise NotRead(place, "the index of the sum, as in sum_{i=1}^n")
+        texts = [token.text for token in below]
+        if len(below) == 1:
+            return texts[0], None, top, ()
+        if below[0].kind == "num" and texts[1] in ("<=", "<"):  # 1 <= i <= k
+            lo = num(int(texts[0]) + (texts[1] == "<"))
+            index, _, hi, without = self.sum_span(below[2:], top, place)
+            return index, lo, hi, without
+        index, sign, rest = texts[0], texts[1], below[2:]
+        if sign == "in":
+            return index, None, None, ()
+        values = self.places_of(rest)
+        if sign == "=" and "..." in [token.text for token in rest]:
+            return index, values[0], values[-1], ()
+        bounds: dict[str, tuple[Term | None, Term | None, tuple[Term, ...]]] = {
+            "=": (values[0], top, ()),
+            "!=": (None, top, tuple(values)),
+            "<": (None, add(values[0], num(-1)), ()),
+            "<=": (None, values[0], ()),
+            ">": (add(values[0], num(1)), top, ()),
+            ">=": (values[0], top, ()),
+        }
+        if sign not in bounds:
+            raise NotRead(below[1].place, "=, != or < after the index of the sum")
+        return index, *bounds[sign]
+
+    def places_of(self, tokens: list[Token]) -> list[Term]:
+        parts: list[list[Token]] = [[]]
+        for token in tokens:
+            if token.text in (",", "...", "(", ")"):
+                parts.append([])
+            elif token.kind != "word":
+                parts[-1].append(token)
+        made = []
+        for part in parts:
+            if part:
+                made.append(Parser(part, self.words, part[-1].place + 1).expression())
+        if not made:
+            raise NotRead(self.now.place, "where the sum begins")
+        return made

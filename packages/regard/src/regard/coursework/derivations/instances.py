@@ -1,0 +1,153 @@
+"""Instances of a problem: small sizes first, then different primes; special ones among them (identity, ties, zeros)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from regard.coursework.derivations.evaluation import Instance, Matrix, _product
+
+if TYPE_CHECKING:
+    from regard.coursework.derivations.problem import Problem, Symbol
+
+COUNT = 9
+Vector = list[Fraction]
+
+
+def make_instances(problem: Problem, *, seed: int = 0, count: int = COUNT) -> list[Instance]:
+    """Instances that satisfy everything which is given; the same ones for the same seed."""
+    made: list[Instance] = []
+    for n in range(4 * count):
+        if len(made) == count:
+            break
+        values = _draw_values(problem, n, random.Random(f"{seed} {n}"))
+        where = Instance(
+            values, dict(problem.definitions), ones=values.get(problem.rows, 0) and int(values[problem.rows])
+        )
+        if all(problem.holds(condition, where) for condition in problem.conditions):
+            made.append(where)
+    return made
+
+
+def _draw_values(problem: Problem, n: int, rng: random.Random) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, choices in problem.sizes.items():
+        values[name] = Fraction(choices[n % len(choices)])
+    for name, symbol in problem.symbols.items():
+        values[name] = _draw(symbol, values, n, rng)
+    return values
+
+
+def _size(word: str, values: Mapping[str, Any]) -> int:
+    return int(word) if word.isdigit() else int(values[word])
+
+
+def _draw(symbol: Symbol, values: dict[str, Any], n: int, rng: random.Random) -> Any:
+    rows, columns = (_size(word, values) for word in symbol.shape)
+    if symbol.last:
+        count = _size(symbol.last, values)
+        return _family(symbol, values, count, rows, n, rng)
+    if symbol.choices:
+        return Fraction(symbol.choices[n % len(symbol.choices)])
+    if symbol.up_to:
+        return Fraction(1 + (n // 2) % _size(symbol.up_to, values)) if n else Fraction(_size(symbol.up_to, values))
+    if symbol.kind == "permutation":
+        return _permutation(rows, n, rng)
+    if symbol.kind.startswith("orthonormal"):
+        beside = values[symbol.kind.removeprefix("orthonormal beside ")] if " " in symbol.kind else ()
+        return _columns(rows, columns, len(beside[0]) if beside else 0, n, values)
+    if symbol.kind.startswith("diagonal of "):
+        family = values[symbol.kind.removeprefix("diagonal of ")]
+        return tuple(tuple(family[i + 1] if i == j else Fraction(0) for j in range(rows)) for i in range(rows))
+    if (rows, columns) == (1, 1) and symbol.shape == ("1", "1"):
+        value = Fraction(rng.randint(1, 9), rng.choice((1, 2, 3)))
+        return value if symbol.kind == "positive" or rng.random() < 0.6 else -value
+    return tuple(tuple(_entry(n, rng) for _ in range(columns)) for _ in range(rows))
+
+
+def _entry(n: int, rng: random.Random) -> Fraction:
+    return Fraction(0) if n == 5 and rng.random() < 0.5 else Fraction(rng.randint(-3, 3), rng.choice((1, 1, 2)))
+
+
+def _permutation(size: int, n: int, rng: random.Random) -> Matrix:
+    order = list(range(size))
+    if n % 4 == 1 and size > 1:
+        order = [*order[1:], order[0]]  # a cycle, which is not its own inverse
+    elif n % 4 != 0:
+        rng.shuffle(order)
+    return tuple(tuple(Fraction(j == order[i]) for j in range(size)) for i in range(size))
+
+
+def _columns(rows: int, columns: int, first: int, n: int, values: dict[str, Any]) -> Matrix:
+    """Columns of a rational orthogonal matrix: a product of two reflections, kept so that others go beside them."""
+    key = f"{rows} {n} {first > 0 or rows != columns}"
+    rng = random.Random(key)
+    made: Matrix = tuple(tuple(Fraction(i == j) for j in range(rows)) for i in range(rows))
+    for _ in range(0 if n == 0 else 2):
+        v = [Fraction(rng.randint(-2, 2)) for _ in range(rows)]
+        v[rng.randrange(rows)] += 3
+        square = sum(x * x for x in v)
+        if square:
+            mirror = tuple(tuple(Fraction(i == j) - 2 * v[i] * v[j] / square for j in range(rows)) for i in range(rows))
+            made = _matrix(_product(made, mirror))
+    return tuple(row[first : first + columns] for row in made)
+
+
+def _matrix(value: Any) -> Matrix:
+    return value if isinstance(value, tuple) else ((value,),)
+
+
+def _family(
+    symbol: Symbol, values: dict[str, Any], count: int, rows: int, n: int, rng: random.Random
+) -> dict[int, Any]:
+    if symbol.kind.startswith("columns of "):
+        matrix = values[symbol.kind.removeprefix("columns of ")]
+        return {i + 1: tuple((row[i],) for row in matrix) for i in range(count)}
+    if symbol.kind.startswith("entries of "):
+        matrix = values[symbol.kind.removeprefix("entries of ")]
+        return {i + 1: matrix[i][0] for i in range(count)}
+    if symbol.kind == "sorted":
+        return _descending(count, n, rng)
+    if symbol.kind == "unit, at distance 1 from the first":
+        return {i + 1: vector for i, vector in enumerate(_unit_vectors(count, rows, n, rng))}
+    if symbol.kind == "orthonormal":
+        matrix = _columns(rows, count, 0, n, values)
+        return {i + 1: tuple((row[i],) for row in matrix) for i in range(count)}
+    if rows == 1:
+        return {i + 1: Fraction(rng.randint(-4, 4), 2) * (n != 0) for i in range(count)}
+    return {i + 1: tuple((_entry(n, rng),) for _ in range(rows)) for i in range(count)}
+
+
+def _descending(count: int, n: int, rng: random.Random) -> dict[int, Fraction]:
+    drawn = sorted((Fraction(rng.randint(1, 9), rng.choice((1, 2))) for _ in range(count)), reverse=True)
+    if n % 4 == 2:
+        drawn = [drawn[0]] * count  # ties
+    if n % 4 == 3 and count > 1:
+        drawn[-1] = Fraction(0)
+    return {i + 1: value for i, value in enumerate(drawn)}
+
+
+def _unit_vectors(count: int, rows: int, n: int, rng: random.Random) -> list[Matrix]:
+    """Rational unit vectors whose product with the first is at most 1/2, exactly 1/2 where there is room."""
+    first = [Fraction(int(i == 0)) for i in range(rows)]
+    made = [first]
+    while len(made) < count:
+        if rows >= 4 and rng.random() < 0.5:
+            signs = [Fraction(rng.choice((-1, 1)), 2) for _ in range(3)]
+            one = [Fraction(1, 2), *signs, *[Fraction(0)] * (rows - 4)]
+        else:
+            one = _unit_vector(rows, rng)
+        if one[0] <= Fraction(1, 2):
+            made.append(one)
+    return [tuple((x,) for x in one) for one in made]
+
+
+def _unit_vector(rows: int, rng: random.Random) -> Vector:
+    """By stereographic projection, so that its entries are rational."""
+    if rows == 1:
+        return [Fraction(-1)]
+    point = [Fraction(rng.randint(-3, 3), rng.choice((1, 2, 3))) for _ in range(rows - 1)]
+    square = sum(x * x for x in point)
+    return [(square - 1) / (square + 1), *(2 * x / (square + 1) for x in point)]

@@ -1,0 +1,201 @@
+"""What the letters of a derivation mean: the problem's names, the writer's own, and which choices were made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from regard.coursework.derivations.terms import EYE, ONES, Span, Term, apply, mul, num, substitute, sym
+from regard.coursework.derivations.tokens import NotRead
+
+Shape = tuple[str, str]
+SCALAR: Shape = ("1", "1")
+ENTRYWISE = ("softmax", "relu")
+
+
+class Mismatch(Exception):  # noqa: N818 - a finding about somebody's line
+    """Two parts that do not fit together, in one sentence."""
+
+
+@dataclass
+class Vocabulary:
+    """Names with their shapes. ``own``: the writer's; ``same``: a letter that is read as a name of the problem."""
+
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    families: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # their first and last index
+    variants: frozenset[str] = frozenset()  # names that exist for the permuted input, too
+    input: str = ""
+    permuted_input: Term = num(0)
+    norm: str = "2"  # of a matrix, where the writer does not say which
+    rows: str = ""  # how long the vector of ones is
+    own: dict[str, Shape] = field(default_factory=dict)
+    indices: set[str] = field(default_factory=lambda: {"i", "j", "l"})
+    same: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+    def say(self, choice: str) -> None:
+        if choice not in self.said:
+            self.said.append(choice)
+
+    def has_variants(self, name: str) -> bool:
+        return name in self.variants
+
+    def is_matrix(self, name: str) -> bool:
+        return self.shapes.get(name, SCALAR)[1] != "1"
+
+    def names(self) -> frozenset[str]:
+        return frozenset([*self.shapes, *self.families, *self.own])
+
+    def index_range(self, body: Term, index: str) -> tuple[Term, Term] | None:
+        """From where to where an index runs: as the family does that it stands at."""
+        for part in body.parts():
+            if part.op == "at" and index in [name.value for name in part.args[0].parts() if name.op == "sym"]:
+                return self.families[part.value]
+        return None
+
+    def common_range(self) -> tuple[Term, Term] | None:
+        """From where to where every family runs, if they agree."""
+        ranges = {ends for name, ends in self.families.items() if not name.endswith(".")}
+        return next(iter(ranges)) if len(ranges) == 1 else None
+
+    def shape_of_name(self, name: str) -> Shape | None:
+        return self.shapes.get(name) or self.own.get(name)
+
+
+def fit(term: Term, words: Vocabulary, *, like: Shape | None = None) -> tuple[Term, Shape | None]:
+    """The term with dots, ones and norms made precise, and its shape; None for 0 and I, which take any."""
+    op = term.op
+    if op == "num":
+        if term.value == 1 and like is not None and like != SCALAR and like == (words.rows, "1"):
+            return ONES, like
+        return term, None if term.value == 0 else SCALAR
+    if op == "ones":
+        return term, (words.rows, "1")
+    if op == "eye":
+        return term, None
+    if op == "sym":
+        return term, words.shape_of_name(term.value) or SCALAR
+    if op == "at":
+        return term, words.shapes.get(term.value, SCALAR)
+    if op == "sum":
+        body, shape = fit(term.args[0], words)
+        return Term("sum", (body,), term.value), shape
+    if op == "mul":
+        return _fit_product(term, words)
+    if op == "add":
+        return _fit_sum(term, words)
+    args, shapes = zip(*(fit(one, words) for one in term.args), strict=True)
+    if op == "dot":
+        return _fit_dot(args, shapes, words)
+    if op == "div":
+        if shapes[1] not in (SCALAR, None):
+            raise Mismatch(f"{args[1]} is {_by(shapes[1])}; only numbers divide")
+        return Term("div", args), shapes[0]
+    if op == "T":
+        return Term("T", args), None if shapes[0] is None else (shapes[0][1], shapes[0][0])
+    if op == "pow":
+        return _fit_power(args, shapes)
+    if op == "norm":
+        kind = term.value or ("v" if (shapes[0] or SCALAR)[1] == "1" else words.norm)
+        if not term.value and kind != "v":
+            words.say(f"||{args[0]}|| is read as its {'Frobenius' if kind == 'F' else 'spectral'} norm")
+        return Term("norm", args, "v" if (shapes[0] or SCALAR)[1] == "1" else kind), SCALAR
+    if op in ENTRYWISE:
+        return Term(op, args), shapes[0]
+    if op == "tr":
+        if shapes[0] is not None and shapes[0][0] != shapes[0][1]:
+            raise Mismatch(f"{args[0]} is {_by(shapes[0])}, and only square matrices have a trace")
+        return Term(op, args), SCALAR
+    if op != "rank" and shapes[0] not in (SCALAR, None):
+        raise Mismatch(f"{args[0]} is {_by(shapes[0])}; {op} is of a number here")
+    return Term(op, args), SCALAR
+
+
+def _by(shape: Shape | None) -> str:
+    rows, columns = shape or ("any", "any")
+    return f"{rows} x {columns}"
+
+
+def _fit_product(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
+    pairs = [fit(one, words) for one in term.args]
+    if any(shape not in (SCALAR, None) for _, shape in pairs):
+        pairs = [
+            (ONES, (words.rows, "1"))
+            if one == num(1) and words.rows and not _is_first_number(n, pairs)
+            else (one, shape)
+            for n, (one, shape) in enumerate(pairs)
+        ]
+    made: Shape | None = SCALAR
+    before = ""
+    for one, shape in pairs:
+        if shape is None and one.op == "num":
+            return num(0), None
+        if made == SCALAR:
+            made = shape if shape is not None else (None if one.op == "eye" and not before else made)
+        elif shape is None or shape == SCALAR or made is None:
+            made = shape if made is None and shape != SCALAR else made
+        elif made[1] != shape[0]:
+            raise Mismatch(f"{before} is {_by(made)} and {one} is {_by(shape)}: {before} {one} is not defined")
+        else:
+            made = (made[0], shape[1])
+        before = f"{before} {one}".strip()
+    return mul(*(one for one, _ in pairs)), made
+
+
+def _is_first_number(place: int, pairs: list[tuple[Term, Shape | None]]) -> bool:
+    """A 1 before a column or a square matrix is the number; before a row it is the vector of ones."""
+    after = pairs[place + 1][1] if place + 1 < len(pairs) else None
+    return place == 0 and (after is None or after[0] != "1" or after == SCALAR)
+
+
+def _fit_sum(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
+    pairs = [fit(one, words) for one in term.args]
+    shapes = {shape for _, shape in pairs if shape is not None}
+    if len(shapes) > 1:
+        (a, one), (b, other) = next(
+            ((a, s), (b, r)) for a, s in pairs for b, r in pairs if s is not None and r is not None and s != r
+        )
+        raise Mismatch(f"{a} is {_by(one)} and {b} is {_by(other)}: they cannot be added")
+    return Term("add", tuple(one for one, _ in pairs)), next(iter(shapes), None)
+
+
+def _fit_dot(args: tuple[Term, ...], shapes: tuple[Shape | None, ...], words: Vocabulary) -> tuple[Term, Shape | None]:
+    left, right = shapes
+    if left is not None and left == right and left != SCALAR and left[1] == "1":
+        return mul(apply("T", args[0]), args[1]), SCALAR
+    return fit(mul(*args), words)
+
+
+def _fit_power(args: tuple[Term, ...], shapes: tuple[Shape | None, ...]) -> tuple[Term, Shape | None]:
+    base, power = args
+    if shapes[0] in (SCALAR, None) or base.op == "eye":
+        return Term("pow", args), shapes[0]
+    if power.op != "num" or power.value.denominator != 1 or not 0 <= power.value <= 6:
+        raise Mismatch(f"{base} is {_by(shapes[0])}; its power {power} is not read")
+    if shapes[0] is not None and shapes[0][0] != shapes[0][1]:
+        raise Mismatch(f"{base} is {_by(shapes[0])}, and only square matrices have powers")
+    return (mul(*[base] * int(power.value)) if power.value else EYE), shapes[0]
+
+
+def fit_relation(left: Term, right: Term, words: Vocabulary) -> tuple[Term, Term, Shape | None]:
+    """Both sides of a relation, made precise; raises Mismatch where they cannot be compared."""
+    _, shape = fit(left, words)
+    _, other = fit(right, words)
+    left, shape = fit(left, words, like=other)
+    right, other = fit(right, words, like=shape)
+    if shape is not None and other is not None and shape != other:
+        raise Mismatch(f"{left} is {_by(shape)} and {right} is {_by(other)}")
+    return left, right, shape if shape is not None else other
+
+
+def require_known(words: Vocabulary) -> None:
+    """Raise at the first name that nobody has introduced."""
+    for name, place in words.unknown.items():
+        raise NotRead(place, f"a name that is given or defined before; {name} is neither")
+
+
+def at_place(term: Term, index: str, place: Term) -> Term:
+    return substitute(term, index, place)
+
+
+__all__ = ["Mismatch", "Shape", "Span", "Vocabulary", "at_place", "fit", "fit_relation", "require_known", "sym"]

@@ -1,0 +1,64 @@
+"""What a false line would need: the smallest edits of one side that make it true on the instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from regard.coursework.derivations.terms import Term, apply, mul, num
+
+MOST = 60
+
+
+def find_repair(left: Term, sign: str, right: Term, holds: Callable[[Term, Term], bool]) -> str:
+    """A sentence such as "P P V were P^T P V", for the first edit that holds; empty where none does."""
+    for n, (old, new, whole) in enumerate(edits(right)):
+        if n > MOST:
+            break
+        if holds(left, whole):
+            return f"{old} were {new}"
+    for n, (old, new, whole) in enumerate(edits(left)):
+        if n > MOST:
+            break
+        if holds(whole, right):
+            return f"{old} were {new}"
+    turned = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}.get(sign)
+    return f"{sign} were {turned}" if turned and holds(right, left) else ""
+
+
+def edits(term: Term) -> Iterator[tuple[Term, Term, Term]]:
+    """Each edit as the part before, the part after, and the whole term with it."""
+    for old, new in _edits_here(term):
+        yield old, new, new
+    for n, one in enumerate(term.args):
+        for old, new, whole in edits(one):
+            made = Term(term.op, (*term.args[:n], whole, *term.args[n + 1 :]), term.value)
+            # a factor is named with its product, so that one sees where it stands
+            yield (term, made, made) if term.op == "mul" and old is one else (old, new, made)
+
+
+def _edits_here(term: Term) -> Iterator[tuple[Term, Term]]:
+    if term.op == "T":
+        yield term, term.args[0]
+    if term.op in ("sym", "at"):
+        yield term, apply("T", term)
+    if term.op == "tr" and term.args[0].op in ("sym", "mul"):
+        yield term, apply("tr", mul(term.args[0], term.args[0]))
+    if term.op == "mul":
+        for n in range(len(term.args)):
+            yield term, mul(*term.args[:n], *term.args[n + 1 :]) if len(term.args) > 1 else num(1)
+        for n in range(len(term.args) - 1):
+            swapped = (*term.args[:n], term.args[n + 1], term.args[n], *term.args[n + 2 :])
+            yield term, mul(*swapped)
+    if term.op == "mul" and term.args[0].op == "sym" and term.args[-1].op != "T":
+        yield term, mul(*term.args, apply("T", term.args[0]))
+    if term.op == "pow" and term.args[1].op == "num":
+        yield term, term.args[0]
+    if term.op in ("sym", "at", "norm"):
+        yield term, apply("pow", term, num(2))
+    if term.op == "num" and term.value not in (0, 1):
+        yield term, num(-term.value)
+        yield term, num(1 / term.value)
+    if term.op == "add":
+        for n in range(len(term.args)):
+            rest = (*term.args[:n], *term.args[n + 1 :])
+            yield term, rest[0] if len(rest) == 1 else Term("add", rest)

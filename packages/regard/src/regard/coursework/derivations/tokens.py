@@ -1,0 +1,326 @@
+"""Tokens of a formula, in LaTeX, in plain letters and in Unicode: one list of them for all three."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MOST_TOKENS = 4000
+
+
+@dataclass(frozen=True)
+class Token:
+    """kind: num, name, op, open, close, or word (prose inside a formula)."""
+
+    kind: str
+    text: str
+    place: int
+    spaced: bool = False  # a space before it
+
+
+class NotRead(Exception):  # noqa: N818 - it is an outcome: the mark "not read"
+    """A place that is not understood, and what was expected there."""
+
+    def __init__(self, place: int, expected: str) -> None:
+        super().__init__(expected)
+        self.place, self.expected = place, expected
+
+
+GREEK = (
+    *(
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "varepsilon",
+        "eps",
+        "lambda",
+        "mu",
+        "sigma",
+        "Sigma",
+        "Phi",
+        "phi",
+    ),
+    *("pi", "omega", "theta", "tau", "rho", "eta", "kappa", "nu", "xi", "psi", "zeta", "chi"),
+)
+LETTERS = dict(
+    zip("αβγδεϵλμσΣΦφπωθτρη", (*GREEK[:4], "eps", "eps", *GREEK[7:10], "Sigma", *GREEK[11:19]), strict=False)
+)
+SAME = {"epsilon": "eps", "varepsilon": "eps", "trace": "tr", "Tr": "tr", "ReLU": "relu", "RELU": "relu", "log": "ln"}
+KNOWN = ("softmax", "relu", "exp", "ln", "tr", "sin", "cos", "sqrt", "sum", "rank", "ones", "max", "min")
+SIGNS = {
+    "le": "<=",
+    "leq": "<=",
+    "leqslant": "<=",
+    "ge": ">=",
+    "geq": ">=",
+    "geqslant": ">=",
+    "ne": "!=",
+    "neq": "!=",
+    "lt": "<",
+    "gt": ">",
+    "cdot": ".",
+    "times": ".",
+    "approx": "~",
+    "to": "->",
+    "in": "in",
+    "propto": "~",
+    "implies": "=>",
+    "Rightarrow": "=>",
+    "Longrightarrow": "=>",
+    "iff": "=>",
+    "Leftrightarrow": "=>",
+    "therefore": "=>",
+    "because": "=>",
+    "gg": "~",
+    "ll": "~",
+    "simeq": "~",
+    "rightarrow": "->",
+    "coloneqq": "=",
+    "triangleq": "=",
+    "equiv": "=",
+    "land": ",",
+    "wedge": ",",
+    "qquad": " ",
+    "quad": " ",
+    "langle": "<<",
+    "rangle": ">>",
+    "lVert": "||",
+    "rVert": "||",
+    "Vert": "||",
+    "|": "||",
+    "lvert": "|",
+    "rvert": "|",
+    "top": "^T",
+    "intercal": "^T",
+    "prime": "'",
+    "sum": "sum",
+    "sqrt": "sqrt",
+    "forall": "for",
+    "mid": "|",
+    "colon": ":",
+    "ldots": "...",
+    "dots": "...",
+    "cdots": "...",
+    "mathbb": "mathbb",
+    "infty": "infinity",
+    "{": "(",
+    "}": ")",
+}
+UNICODE = {
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "·": ".",
+    "⋅": ".",
+    "×": ".",
+    "⇒": "=>",
+    "⟹": "=>",
+    "⟺": "=>",
+    "∑": "sum",
+    "‖": "||",
+    "′": "'",
+    "ᵀ": "^T",
+    "⊤": "^T",
+    "√": "sqrt",
+    "−": "-",
+    "–": "-",
+    "∀": "for",
+    "≈": "~",
+    "∈": "in",
+    "⟨": "<<",
+    "⟩": ">>",
+    "∝": "~",
+    "≫": "~",
+    "…": "...",
+    "𝟏": "ones",
+    "≡": "=",
+    "≔": "=",
+}
+LOWERED, RAISED = (
+    dict(zip("₀₁₂₃₄₅₆₇₈₉ᵢⱼₖₙ", "0123456789ijkn", strict=True)),
+    dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)),
+)
+SKIPPED = {
+    *(
+        "left",
+        "right",
+        "big",
+        "Big",
+        "bigg",
+        "Bigg",
+        "bigl",
+        "bigr",
+        "Bigl",
+        "Bigr",
+        "biggl",
+        "biggr",
+        "Biggl",
+        "Biggr",
+    ),
+    *(
+        ",",
+        ";",
+        "!",
+        ":",
+        " ",
+        "displaystyle",
+        "textstyle",
+        "limits",
+        "nolimits",
+        "middle",
+        "nonumber",
+        "notag",
+        "hfill",
+    ),
+    *("small", "rm", "bf", "it", "strut", "qed", "square", "blacksquare", "Box", "label", "tag"),
+}
+_TEXT = ("text", "mathrm", "operatorname", "textrm", "mathsf", "mathtt", "textbf", "textit", "mbox", "textsf", "emph")
+_PIECE = re.compile(
+    r"(?P<space>\s+|~)|(?P<cmd>\\(?:[A-Za-z]+\*?|.))|(?P<num>\d+(?:\.\d+)?)|(?P<name>[A-Za-z]+)"
+    r"|(?P<op><=>|=>|<=|>=|!=|:=|==|->|\.\.\.|\|\||\*\*|[-+*/^_=<>(){}\[\]|,.;:'&~!])|(?P<other>.)",
+    re.DOTALL,
+)
+
+
+def read_tokens(text: str, *, latex: bool, names: frozenset[str] = frozenset()) -> list[Token]:
+    """The tokens of a formula; letters that stand together are a product, unless they are a known name."""
+    tokens: list[Token] = []
+    place, spaced = 0, False
+    while place < len(text):
+        found = _PIECE.match(text, place)
+        if found is None or len(tokens) > MOST_TOKENS:
+            raise NotRead(place, f"a formula of at most {MOST_TOKENS} signs; break it into lines")
+        if found["space"]:
+            spaced = True
+        elif found["cmd"]:
+            place = _read_command(text, found, tokens, spaced)
+            spaced = False
+            continue
+        else:
+            tokens += _plain_tokens(found, spaced, latex, names)
+            spaced = False
+        place = found.end()
+    return tokens
+
+
+def _plain_tokens(found: re.Match[str], spaced: bool, latex: bool, names: frozenset[str]) -> list[Token]:
+    place = found.start()
+    if found["num"]:
+        return [Token("num", found["num"], place, spaced)]
+    if found["name"]:
+        return _split_letters(found["name"], place, spaced, names)
+    if found["op"]:
+        same = {"**": "^", ":=": "=", "==": "=", "<=>": "=>", "*": ".", "[": "(", "]": ")", "&": " ", ";": ","}
+        text = same.get(found["op"], found["op"])
+        return [] if text == " " else [Token("op", text, place, spaced)]
+    sign = found["other"]
+    if sign in LOWERED:
+        return [Token("op", "_", place), Token("num" if LOWERED[sign].isdigit() else "name", LOWERED[sign], place)]
+    if sign in RAISED:
+        return [Token("op", "^", place), Token("num", RAISED[sign], place)]
+    if sign in LETTERS:
+        return [Token("name", LETTERS[sign], place, spaced)]
+    return _sign_tokens(UNICODE.get(sign, sign), place, spaced)
+
+
+def _sign_tokens(sign: str, place: int, spaced: bool = True) -> list[Token]:
+    if sign == "^T":
+        return [Token("op", "^", place), Token("name", "T", place)]
+    kind = "name" if sign.isalpha() and sign not in ("in", "for") else "word" if sign in ("in", "for") else "op"
+    return [Token(kind, sign, place, spaced)]
+
+
+def _split_letters(run: str, place: int, spaced: bool, names: frozenset[str]) -> list[Token]:
+    """PXW is P X W; softmax, sigma and names of the problem stay whole; other long words are prose."""
+    run = SAME.get(run, run)
+    if run in KNOWN or run in GREEK or run in names or len(run) == 1:
+        return [Token("name", SAME.get(run, run), place, spaced)]
+    if (run.islower() and len(run) > 2) or (len(run) > 3 and run[1:].islower()) or run in WORDS:
+        return [Token("word", run.lower(), place, spaced)]
+    for known in ("softmax", "relu", "ReLU", "exp", "ln", "tr"):
+        if run.endswith(known) and len(run) > len(known) and run[: -len(known)].isupper():
+            head = _split_letters(run[: -len(known)], place, spaced, names)
+            return [*head, Token("name", SAME.get(known, known), place + len(run) - len(known))]
+    return [Token("name", one, place + n, spaced and n == 0) for n, one in enumerate(run)]
+
+
+WORDS = frozenset(
+    ["so", "as", "is", "by", "we", "if", "of", "to", "it", "be", "or", "on", "at", "an", "in", "So", "As", "By", "We"]
+)
+
+
+def _read_command(text: str, found: re.Match[str], tokens: list[Token], spaced: bool) -> int:
+    """The tokens of a LaTeX command; returns where reading goes on."""
+    name, place, end = found["cmd"][1:], found.start(), found.end()
+    if name in (
+        "frac",
+        "tfrac",
+        "dfrac",
+        "sqrt",
+        "boxed",
+        "underbrace",
+        "overbrace",
+        "tilde",
+        "hat",
+        "bar",
+        "widetilde",
+    ):
+        name = {"tfrac": "frac", "dfrac": "frac", "overbrace": "underbrace", "widetilde": "tilde"}.get(name, name)
+        kind = "name" if name == "sqrt" else "cmd"
+        tokens.append(Token(kind, name, place, spaced))
+        if name == "frac" and (short := re.match(r"\s*(\d)(\d)", text[end:])):  # \frac12
+            tokens += [
+                Token("op", c, place) if c in "{}" else Token("num", c, place) for c in f"{{{short[1]}}}{{{short[2]}}}"
+            ]
+            return end + short.end()
+        return end
+    if name.rstrip("*") in _TEXT:
+        inside, end = read_group(text, end)
+        tokens += _text_tokens(inside, place, spaced)
+        return end
+    if name in ("mathbf", "boldsymbol", "bm", "mathbb", "vec", "mathcal"):
+        inside, end = read_group(text, end)
+        tokens += [Token("name", "ones", place, spaced)] if inside.strip() == "1" else read_tokens(inside, latex=True)
+        return end
+    if name in ("begin", "end", "label", "tag", "qedhere"):
+        return read_group(text, end)[1] if text[end : end + 1] == "{" else end
+    if name in GREEK or name in KNOWN or name in SAME:
+        tokens.append(Token("name", SAME.get(name, name), place, spaced))
+    elif name == "\\":
+        tokens.append(Token("op", "\\\\", place, spaced))
+    elif name == "succeq" or name == "includegraphics":
+        raise NotRead(place, "a formula that can be typed; pictures are not read")
+    elif SIGNS.get(name) == " ":
+        tokens.append(Token("op", ";", place, True))
+    elif name in SIGNS:
+        tokens += _sign_tokens(SIGNS[name], place, spaced)
+    elif name not in SKIPPED:
+        raise NotRead(place, f"a command that this page knows; \\{name} is not one of them")
+    return end
+
+
+def _text_tokens(inside: str, place: int, spaced: bool) -> list[Token]:
+    """\\text{softmax} is a name, \\text{for all } is prose."""
+    word = SAME.get(inside.strip(), inside.strip())
+    if word in KNOWN or len(word) == 1:
+        return [Token("name", word, place, spaced)]
+    if word.lower() == "perm":
+        return [Token("name", "perm", place, spaced)]
+    return [Token("word", one.lower(), place, True) for one in re.findall(r"[A-Za-z]+", word)]
+
+
+def read_group(text: str, place: int) -> tuple[str, int]:
+    """What stands in the braces from here, or the one sign; and where it ends."""
+    while place < len(text) and text[place].isspace():
+        place += 1
+    if text[place : place + 1] != "{":
+        sign = _PIECE.match(text, place)
+        return (sign[0], sign.end()) if sign else ("", place)
+    depth = 0
+    for end in range(place, len(text)):
+        depth += (text[end] == "{") - (text[end] == "}")
+        if depth == 0:
+            return text[place + 1 : end], end + 1
+    raise NotRead(place, "a closing brace }")

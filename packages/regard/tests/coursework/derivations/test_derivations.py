@@ -1,0 +1,134 @@
+"""Derivations as students write them: right ones are never accused, and the first wrong line is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.coursework.catalogue import claims
+from regard.coursework.derivations.checking import Mark
+from regard.coursework.derivations.evaluation import NoValue
+from regard.coursework.derivations.gaps import FOLDER, leave_gaps
+from regard.coursework.derivations.problem import find_problem, problem_names, read_problem
+from regard.coursework.derivations.report import check_derivation
+from regard.coursework.derivations.template import template_text
+from regard.errors import InputError
+
+HERE = Path(__file__).parent
+
+
+def derivations(name):
+    for block in (HERE / name).read_text(encoding="utf-8").split("=== ")[1:]:
+        head, _, text = block.partition("\n")
+        claim, _, style = head.partition(" | ")
+        if find_problem(claim) is not None:
+            yield pytest.param(claim, text, id=f"{claim}: {style}")
+
+
+@pytest.mark.parametrize(("claim", "text"), list(derivations("right.txt")))
+def test_no_right_derivation_is_accused(claim, text):
+    report = check_derivation(claim, text)
+    assert report.lines
+    assert not [line for line in report.lines if line.mark in (Mark.FALSE, Mark.NOT_READ)]
+
+
+@pytest.mark.parametrize(("claim", "text"), list(derivations("wrong.txt")))
+def test_the_first_wrong_line_is_named(claim, text):
+    wrong = next(n for n, line in enumerate(text.split("\n"), 1) if "@@" in line)
+    report = check_derivation(claim, text.replace("@@", ""))
+    accused = [one for one in report.lines if one.mark is Mark.FALSE or one.remark.startswith("the shapes")]
+    if not accused:  # t is not chosen there, and might yet make the line true
+        assert "is not chosen yet" in report.lines[-1].remark
+        return
+    assert accused[0].line == wrong
+    assert not report.complete
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.md")))
+def test_our_own_proofs_are_complete_and_the_goal_alone_is_not(name):
+    report = check_derivation(name, (FOLDER / f"{name}.md").read_text(encoding="utf-8"))
+    assert report.complete, str(report)
+    assert report.exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["order-blindness", "singular-energy", "singular-tail"])
+def test_the_goal_alone_is_no_proof(name):
+    report = check_derivation(name, find_problem(name).goal[0].text)
+    assert [line.mark for line in report.lines] == [Mark.TRUE]
+    assert report.exit_code == 3
+
+
+@pytest.mark.parametrize("name", problem_names())
+def test_every_given_fact_and_lemma_is_a_theorem_on_the_instances(name):
+    problem = find_problem(name)
+    facts = [*problem.given, *(fact for fact, where in problem.order if not where)]
+    for fact in facts:
+        for where in problem.instances:
+            try:
+                assert problem.holds(fact, where), fact.text
+            except NoValue:
+                continue
+
+
+def test_a_false_fact_is_refused(tmp_path):
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'given = ["P P = I"]\ngoal = ["P^T P = I"]\n[sizes]\nT = [2, 3, 5]\n'
+        '[symbols]\nP = { shape = ["T", "T"], is = "permutation" }\n'
+    )
+    with pytest.raises(InputError, match="P P = I is given, and is false"):
+        read_problem(own)
+
+
+def test_a_teachers_own_problem(tmp_path):
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'given = ["P^T P = I"]\ngoal = ["(P X)^T (P X) = X^T X"]\n[sizes]\nT = [2, 3, 5]\nd = [1, 2, 3]\n'
+        '[symbols]\nP = { shape = ["T", "T"], is = "permutation" }\nX = { shape = ["T", "d"] }\n'
+    )
+    report = check_derivation("own", "(P X)^T (P X) = X^T P^T P X = X^T X", problem=read_problem(own))
+    assert report.complete, str(report)
+
+
+def test_nobody_proves_a_thing_by_defining_or_supposing_it():
+    for text in ("Let $Z_p = P Z$.", "Suppose $Z(PX) = P Z(X)$. Then $Z_p = P Z$.", "$Z' := PZ$"):
+        report = check_derivation("order-blindness", text)
+        assert report.exit_code == 3, text
+    named = check_derivation("extract-from-sum", "M = I - B B^T\nM s = v_a")
+    assert "may be built from A, a alone" in named.lines[0].remark
+    assert not named.complete
+
+
+def test_a_false_line_has_its_instance_values_and_repair():
+    report = check_derivation("order-blindness", "H_p = P softmax(Q K^T / sqrt(d)) P P V")
+    line = report.first_false
+    assert line.values[0] != line.values[1]
+    assert "were" in line.repair
+    assert report.exit_code == 1
+
+
+def test_what_is_not_read_is_said():
+    report = check_derivation("order-blindness", r"$H_p = \oplus H$ and $Q_p = W_Q X$ ![a](b.png) ~~$H_p = H$~~")
+    assert [line.mark for line in report.lines] == [Mark.NOT_READ, Mark.NOT_READ]
+    assert "is not defined" in report.lines[1].remark
+    assert "a formula in a picture is not read: type it" in report.said
+    assert report.exit_code == 3
+
+
+@pytest.mark.parametrize("text", ["$" + "(" * 5000 + "Q" + ")" * 5000 + " = Q$", "Q = " + " + ".join(["Q"] * 10_000)])
+def test_nothing_hangs(text):
+    report = check_derivation("order-blindness", text)
+    assert [line.mark for line in report.lines] == [Mark.NOT_READ]
+
+
+def test_from_a_claim_to_a_notebook_and_gaps():
+    report = claims["order-blindness"].check_derivation("Q_p = P Q")
+    assert "follows" in report._repr_html_()
+    assert report.to_dict()["exit_code"] == 3
+    assert leave_gaps("order-blindness", 3).text.count("____") == 3
+    with pytest.raises(InputError, match="--gaps must be from 1"):
+        leave_gaps("order-blindness", 90)
+    text = template_text(find_problem("order-blindness"))
+    assert "Z_p = P Z" in text
+    assert not check_derivation("order-blindness", text).lines

@@ -9,7 +9,8 @@ import pytest
 
 from coursework.checker.plants import PLANTS
 from regard.coursework.checker.diagnosis import Diagnosis, diagnose
-from regard.mistakes.reference_switches import LIBRARY, Weight
+from regard.mistakes.layer import LIBRARY
+from regard.mistakes.mistake import Weight
 from regard.tracing.model_recorder import record_model
 from regard.tracing.recording_reader import read_recording
 from tiers import TABLE, sampled

@@ -13,7 +13,7 @@ from regard.coursework.checker.part_diagnosis import judge
 from regard.coursework.checker.provenance import restore_inputs, uncounted_heads
 from regard.coursework.checker.search import affordable_tries
 from regard.coursework.checker.template import NAME
-from regard.errors import InputError
+from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
 from regard.sandbox.jail import Tier
 from regard.tracing.recording import Recording
@@ -199,6 +199,8 @@ def _diagnose(recording: Recording, *, name: str, padding: str) -> Diagnosis:
     if padding not in PADDING:
         raise InputError(f"padding is {padding!r}; it must be one of {', '.join(PADDING)}.")
     diagnosis = judge(recording, padding=padding, tries=affordable_tries(recording))
+    if diagnosis.unread:
+        raise CouldNotFindOut(f"{name} {diagnosis.unread}")
     if diagnosis.raised is not None and "right" not in diagnosis.parts.values():
         raise InputError(f"{name} failed: {diagnosis.raised}; fix it first.")
     return diagnosis

@@ -9,8 +9,20 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.checker.findings import Finding, find_findings
-from regard.coursework.checker.search import SINGLE, TRIES, WHOLE, Match, find_match, output_difference
-from regard.mistakes.reference_switches import Mistake, Weight
+from regard.coursework.checker.role_solver import Solver
+from regard.coursework.checker.search import (
+    SINGLE,
+    TRIES,
+    WHOLE,
+    Match,
+    find_match,
+    match_at_rest,
+    numbers_in,
+    output_difference,
+    start_values,
+)
+from regard.mistakes.feed_forward import NormChoice
+from regard.mistakes.mistake import Mistake, Weight
 from regard.results import Result
 from regard.tracing.parameter_roles import Place, Roles, find_roles
 from regard.tracing.recording import Failure, Recording
@@ -56,6 +68,7 @@ class Diagnosis(Result):
     smallest: tuple[int, ...] | None = None
     seconds: float = 0.0
     not_observable: tuple[str, ...] = field(default=())
+    unread: str = ""  # what could not be followed, and how to write it; then nothing is said about right or wrong
 
     @property
     def answer(self) -> bool:
@@ -76,6 +89,8 @@ class Diagnosis(Result):
 
     def headline(self) -> str:
         """One sentence: right, how many mistakes, or that nothing explains it."""
+        if self.unread:
+            return f"{self.name}: {self.unread}"
         if self.answer:
             return f"{self.name}: every part equals the reference."
         count = f"{len(self.mistakes)} mistake{'s' * (len(self.mistakes) != 1)}"
@@ -88,7 +103,7 @@ class Diagnosis(Result):
 
     def difference_sentence(self) -> str:
         """Where the numbers part from everything known, and by how much."""
-        if self.first_difference is None or self.raised is not None:
+        if self.first_difference is None or self.raised is not None or self.unread:
             return ""
         much = ""
         if self.difference is not None and self.smallest is not None:
@@ -104,6 +119,7 @@ class Diagnosis(Result):
         return {**super().to_dict(), "answer": self.answer}
 
 
+HIDES_PADDING = ("mask-padding", "mask-padding-both", "mask-hides-future-and-padding")
 TWINS = {  # the same with queries and keys exchanged, which nobody can see from outside
     "weights-turned": "the softmax over the queries instead of the keys",
     "softmax-over-queries": "the weights transposed before they meet the values",
@@ -125,10 +141,19 @@ def diagnose(
     """Judge a recording. ``padding``: "masked", "read" or "either"; ``accepted`` departures are no mistakes."""
     roles = find_roles(recording, whole="output" in stages)
     match = find_match(roles, recording, stages, tries=tries)
+    if not match.complete and recording.runs[0].raised is None and "attention" in stages:
+        solved = solve_roles(recording, roles)
+        again = match_at_rest(solved, recording, stages) or find_match(solved, recording, stages, tries=tries)
+        roles, match = (solved, again) if again.complete else (roles, match)
     reached = {"", *(stages if match.complete else stages[: match.reached])}
     findings = [one for one in find_findings(recording, match, stages=stages) if one.stage in reached]
+    guessed = not match.complete and recording.runs[0].raised is None and "attention" in stages
+    if guessed:  # half an explanation is none: only what needs no role is said
+        match, findings = replace(match, mistakes=()), [one for one in findings if one.name in CERTAIN]
     named = [
-        _report_mistake(one, roles) for one in match.mistakes if _counts_as_mistake(one) and one.name not in accepted
+        _report_mistake(one, match.roles)
+        for one in match.mistakes
+        if _counts_as_mistake(one) and one.name not in accepted
     ]
     named += [
         report_finding(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted
@@ -136,7 +161,9 @@ def diagnose(
     named += _padding(match, recording, padding)
     named = _join_time_first(_without_echoes(named))
     raised = recording.runs[0].raised
-    difference, smallest = _difference(match, recording, stages) if not match.complete else (None, None)
+    unread = unread_sentence(match, stages) if guessed and not named and not is_all_assigned(roles, recording) else ""
+    measured = not match.complete and not unread
+    difference, smallest = _difference(match, recording, stages) if measured else (None, None)
     return Diagnosis(
         name=recording.name,
         parts=_parts(match, named, stages, raised=raised),
@@ -147,8 +174,63 @@ def diagnose(
         difference=difference,
         smallest=smallest,
         seconds=match.seconds,
+        unread=unread,
         not_observable=("which of the two is called queries and which keys", "the order of the heads"),
     )
+
+
+CERTAIN = {  # findings that rest on no role
+    "unregistered", "dropout-in-eval", "random-in-forward", "unsteady", "fails-on-a-shape", "nan", "mask-thrown-away",
+    "relu-thrown-away", "division-thrown-away", "only-in-eval", "only-without-gradients", "only-in-float64",
+}  # fmt: skip
+READABLE = {  # a way to write each part that is always understood, and where to look for it
+    "embedding": ("x = tokens(ids) + positions(torch.arange(T))", ("tokens", "positions")),
+    "attention": ("softmax(q @ k.transpose(-2, -1) / sqrt(d), dim=-1) @ v", ("softmax", "scores", "context")),
+    "mixing": ("W_O of the heads side by side", ("mixing", "context")),
+    "first sum and norm": ("nn.LayerNorm of x + mixed", ("norm 1", "sum 1")),
+    "feed-forward": ("W_2(relu(W_1(y)))", ("inner", "outer")),
+    "second sum and norm": ("nn.LayerNorm of y + f", ("norm 2", "sum 2")),
+    "output": ("a linear layer of z, and nothing after it", ("output",)),
+}
+
+
+def unread_sentence(match: Match, stages: tuple[str, ...]) -> str:
+    """Which line was not understood, and how it can be written so that it is."""
+    stage = stages[min(match.reached, len(stages) - 1)]
+    form, keys = READABLE[stage]
+    place = str(next((match.roles.places[key] for key in keys if key in match.roles.places), Place()))
+    return (
+        f"could not be read: what is done in the part {stage!r}{f' ({place})' if place else ''} is none of the ways to "
+        f"write it that we can follow, so it may be right or wrong. Written as {form}, it can be checked."
+    )
+
+
+def is_all_assigned(roles: Roles, recording: Recording) -> bool:
+    """Whether every role is played and every parameter plays exactly one, as it is: then a difference is measured."""
+    parts = [roles.queries, roles.keys, roles.values, roles.mixing, roles.inner, roles.outer, roles.output]
+    if roles.tokens is None or not roles.tables or len(roles.norms) != 2:
+        return False
+    if any(part is None or part.weight is None for part in parts):
+        return False
+    names = [n for part in parts if part is not None for n in set(part.parameters)]
+    names += [
+        *roles.token_parameters,
+        *roles.position_parameters,
+        *(n for norm in roles.norms for n in norm.parameters),
+    ]
+    made = any(
+        not event.moves
+        and not any(recording.runs[0].nodes[o].live for o in event.outputs)
+        and any(recording.runs[0].nodes[i].parameters for i in event.inputs)
+        for event in recording.runs[0].events
+    )
+    return not made and sorted(names) == sorted(recording.parameters)
+
+
+def solve_roles(recording: Recording, roles: Roles) -> Roles:
+    """The roles that the numbers of the first run confirm, where the way it is written did not tell them."""
+    run = recording.runs[0]
+    return Solver(recording, roles, numbers_in(run), start_values(run, recording.pad)).solve()
 
 
 def _counts_as_mistake(mistake: Mistake) -> bool:
@@ -183,17 +265,17 @@ def report_finding(finding: Finding) -> ReportedMistake:
 
 def _padding(match: Match, recording: Recording, padding: str) -> list[ReportedMistake]:
     """Padding that is read where it should be hidden, or hidden where it should be read."""
-    mask = match.switches.get("mask", "none")
-    if not match.complete or padding == "either" or mask not in ("none", "keys", "keys and queries"):
+    mask = match.mistake_at("mask")
+    if not match.complete or padding == "either" or mask not in ("", "mask-padding", "mask-padding-both"):
         return []
-    if (mask == "none") == (padding == "read"):
+    if (not mask) == (padding == "read"):
         return []
-    said = "padding is read like words" if mask == "none" else "padding is hidden"
-    instead = "hide the keys that are padding" if mask == "none" else "the model asked for reads padding"
+    said = "padding is read like words" if not mask else "padding is hidden"
+    instead = "hide the keys that are padding" if not mask else "the model asked for reads padding"
     place = match.roles.places.get("softmax", Place())
     return [
         ReportedMistake(
-            name="padding-read" if mask == "none" else "padding-hidden",
+            name="padding-read" if not mask else "padding-hidden",
             said=said,
             instead=instead,
             stage="attention",
@@ -245,16 +327,25 @@ def _parts(
 
 
 def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[str]:
-    notes = [one.said for one in match.mistakes if one.weight is Weight.VARIATION and one.name.startswith("positions")]
+    notes = [
+        one.said
+        for one in match.mistakes
+        if one.weight is Weight.VARIATION and one.name.startswith(("positions", "norm"))
+    ]
     notes += [one.said for one in findings if one.weight is Weight.VARIATION]
     if match.complete and recording.pad is not None:
-        hidden = match.switches.get("mask", "none") in ("keys", "keys and queries", "future and padding")
+        hidden = match.mistake_at("mask") in HIDES_PADDING
         notes.append(f"padding (id {recording.pad}) is {'hidden' if hidden else 'read like words'}")
     if match.complete and match.tolerance == SINGLE:
         notes.append("the numbers agree to float32 only: something inside is computed or stored in float32")
     for one in match.mistakes:
-        if one.name in TWINS and recording.kind != "attention" and match.switches.get("mask", "none") == "none":
+        if one.name in TWINS and recording.kind != "attention" and not match.mistake_at("mask"):
             notes.append(f"{TWINS[one.name]} would give the same numbers, if what we call queries are your keys")
+    chosen = [match.switches.get(name) for name in ("first norm", "second norm")]
+    if match.complete and any(getattr(one, "kind", "") == "layer, eps outside" for one in chosen):
+        notes.append(
+            "a norm adds its small number outside the root: sqrt(variance) + eps, where sqrt(variance + eps) is asked"
+        )
     if match.roles.layers > 1:
         notes.append("there is more than one layer of attention; the reference has one")
     return notes
@@ -275,8 +366,6 @@ def _difference(
 
 
 def _norms(roles: Roles) -> dict[str, Any]:
-    from regard.mistakes.reference import NormChoice
-
     norms = [NormChoice(norm=n, eps=n.eps if n.eps is not None else roles.eps[0]) for n in roles.norms]
     norms += [NormChoice(norm=None, eps=1e-5)] * (2 - len(norms))
     return {"first norm": norms[0], "second norm": norms[1]}

@@ -14,8 +14,8 @@ import numpy as np
 
 from regard.array_types import Array
 from regard.coursework.checker.search import EXACT, Match, output_difference
-from regard.mistakes.reference import NormChoice
-from regard.mistakes.reference_switches import NORM_INSTEAD, Weight
+from regard.mistakes.feed_forward import NORM_INSTEAD, NormChoice
+from regard.mistakes.mistake import Weight
 from regard.tracing.parameter_roles import Place, Roles
 from regard.tracing.recording import Event, Recording
 
@@ -47,7 +47,7 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
         looks += [_missing_attention, _slices, _shared_matrices, _shared_norms, _half_norms, _unused_parameters, _heads]
     if "feed-forward" in stages:
         looks += [_feed_forward_missing, _biases]
-    looks += [_odd_operations, _gradients]
+    looks += [_odd_operations, _gradients, _conditions]
     findings = [finding for look in looks for finding in look(recording, match)]
     return findings + list(_other_shapes(recording, match, stages))
 
@@ -131,7 +131,7 @@ def _shared_matrices(recording: Recording, match: Match) -> Iterator[Finding]:
     roles = match.roles
     sides = {side: getattr(roles, side).weight for side in ("queries", "keys", "values")}
     for first, second in combinations(sides, 2):
-        if _equal(sides[first], sides[second]):
+        if _share_a_head(sides[first], sides[second], roles.heads):
             yield Finding(
                 name=f"{second}-share-{first}",
                 said=f"{second} and {first} read with the same matrix",
@@ -157,6 +157,13 @@ def _shared_matrices(recording: Recording, match: Match) -> Iterator[Finding]:
             stage="embedding",
             place=roles.places.get("positions", NOWHERE),
         )
+
+
+def _share_a_head(first: Array | None, second: Array | None, heads: int) -> bool:
+    """Whether a head of the one reads with the matrix of a head of the other."""
+    if first is None or second is None or first.shape[1] % heads or second.shape[1] % heads:
+        return _equal(first, second)
+    return any(_equal(a, b) for a in np.split(first, heads, axis=1) for b in np.split(second, heads, axis=1))
 
 
 def _shared_heads(roles: Roles, sides: dict[str, Array | None]) -> Iterator[Finding]:
@@ -189,12 +196,16 @@ def _shared_norms(recording: Recording, match: Match) -> Iterator[Finding]:
     first, second = match.switches.get("first norm"), match.switches.get("second norm")
     if not isinstance(first, NormChoice) or not isinstance(second, NormChoice):
         return
-    if {match.switches.get("first sum"), match.switches.get("second sum")} & {"no norm", "neither"}:
+    if any(match.mistake_at(f"{word} sum").endswith(("no-norm", "neither")) for word in ("first", "second")):
         return
-    if first.norm is not None and second.norm is not None and first.norm.parameters and first.norm.same(second.norm):
+    if first.norm is None or second.norm is None or not first.norm.parameters:
+        return
+    if _equal(first.norm.gain, second.norm.gain) or _equal(first.norm.shift, second.norm.shift):
         yield Finding(
             name="norm-shared",
-            said="one norm is used after both sums",
+            said="one norm is used after both sums"
+            if first.norm.same(second.norm)
+            else "the two norms share a gain or a shift",
             instead="two norms, each with its own gain and shift",
             stage="second sum and norm",
             place=match.roles.places.get("norm 2", NOWHERE),
@@ -204,7 +215,7 @@ def _shared_norms(recording: Recording, match: Match) -> Iterator[Finding]:
 def _half_norms(recording: Recording, match: Match) -> Iterator[Finding]:
     for number, switch in enumerate(("first norm", "second norm"), 1):
         choice = match.switches.get(switch)
-        if match.switches.get(switch.replace("norm", "sum")) in ("no norm", "neither"):
+        if match.mistake_at(switch.replace("norm", "sum")).endswith(("no-norm", "neither")):
             continue
         norm = choice.norm if isinstance(choice, NormChoice) else None
         if norm is not None and norm.gain is not None and norm.gain.size == 1:
@@ -327,6 +338,22 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
         instead="no .data, .detach(), .item(), numpy or torch.tensor(...) between the input and the output, and in a "
         "backward of your own the derivative of its forward",
     )
+
+
+CONDITIONS = {  # how far from itself a model may be; what it is called, and how it is said
+    "gradients": (1e-9, "only-without-gradients", "the scores are others when gradients are on"),
+    "train": (1e-9, "only-in-eval", "in train() the scores are others than in eval(), with no dropout at all"),
+    "float32": (1e-3, "only-in-float64", "in float32, as it will be trained, the scores are others, or forward fails"),
+}
+
+
+def _conditions(recording: Recording, match: Match) -> Iterator[Finding]:
+    """Right in float64 and eval() only: measured on the model against itself."""
+    normed_by_batch = any("batch_norm" in event.op for event in recording.runs[0].events)
+    for condition, (allowed, name, said) in CONDITIONS.items():
+        if recording.conditions.get(condition, 0.0) > allowed and not recording.unsteady and not normed_by_batch:
+            yield Finding(name=name, said=said, instead="the same computation in every mode and dtype")
+            return
 
 
 def _other_shapes(recording: Recording, match: Match, stages: tuple[str, ...]) -> Iterator[Finding]:

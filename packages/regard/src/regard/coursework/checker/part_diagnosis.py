@@ -12,9 +12,10 @@ from regard.array_types import Array
 from regard.coursework.checker.diagnosis import Diagnosis, ReportedMistake, diagnose, report_finding
 from regard.coursework.checker.findings import NOWHERE, one_gain_finding, unregistered_findings
 from regard.coursework.checker.search import EXACT, SINGLE, TRIES, find_match, is_close
-from regard.mistakes import reference_switches as library
-from regard.mistakes.reference import NORM_KINDS, NormChoice, normalise, sinusoids, softmax
-from regard.mistakes.reference_switches import Weight
+from regard.mistakes.attention import softmax
+from regard.mistakes.embedding import FORMULAS, sinusoids
+from regard.mistakes.feed_forward import NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
+from regard.mistakes.mistake import Mistake, Weight
 from regard.tracing.parameter_roles import Roles, find_roles
 from regard.tracing.recording import Recording, Run
 
@@ -75,15 +76,15 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
         run = dataclasses.replace(recording.masked, inputs={**recording.masked.inputs, "padding": hidden})
         alone = dataclasses.replace(recording, runs=(run,), fresh=(), slopes=())
         match = find_match(find_roles(alone, whole=False), alone, tuple(plain.parts)[:stages], tries=tries // 4)
-        mask = match.switches.get("mask", "none")
+        mask = match.mistake_at("mask")
         extra = [one for one in match.mistakes if one.cost and one.name not in known]
-        readings.append((not match.complete, len(extra) + (mask == "none"), extra, mask, match))
+        readings.append((not match.complete, len(extra) + (not mask), extra, mask, match))
     incomplete, _, extra, mask, match = min(readings, key=lambda one: one[:2])
     if incomplete:
         return dataclasses.replace(plain, notes=(*plain.notes, "with a mask, nothing we know explains the result"))
     place = match.roles.places.get("mask", match.roles.places.get("softmax"))
     named = [_report_mistake(one, match.roles) for one in extra]
-    if mask == "none" and not any(one.name == "mask-thrown-away" for one in plain.mistakes):
+    if not mask and not any(one.name == "mask-thrown-away" for one in plain.mistakes):
         line, method = (None, "") if place is None else (place.line, place.method)
         named.append(
             ReportedMistake(
@@ -100,7 +101,7 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
     return dataclasses.replace(plain, mistakes=plain.mistakes + tuple(named), parts=parts)
 
 
-def _report_mistake(one: library.Mistake, roles: Roles) -> ReportedMistake:
+def _report_mistake(one: Mistake, roles: Roles) -> ReportedMistake:
     place = next((roles.places[key] for key in one.at if key in roles.places), None)
     return ReportedMistake(
         name=one.name,
@@ -121,12 +122,12 @@ def _judge_norm(recording: Recording) -> Diagnosis:
     run = recording.runs[0]
     for tolerance in (EXACT, SINGLE):
         for choice in _norm_choices(roles):
-            made = [normalise(one.inputs["x"], choice) for one in recording.runs]
+            made = [choice(one.inputs["x"]) for one in recording.runs]
             if all(is_close(value, one.output, tolerance) for value, one in zip(made, recording.runs, strict=True)):
-                wrong = library.norm_mistake(choice.kind, "norm", 1)
+                wrong = norm_mistake(choice.kind, "norm", 1)
                 bare = choice.norm is None or choice.norm.gain is None
                 named = [_report_mistake(one, roles) for one in ((wrong,) if wrong else ())]
-                named += [_report_mistake(library.unlearned_norm("norm", 1), roles)] if bare else []
+                named += [_report_mistake(unlearned_norm("norm", 1), roles)] if bare else []
                 if choice.norm is not None and choice.norm.gain is not None and choice.norm.gain.size == 1:
                     named.append(report_finding(one_gain_finding(roles.places.get("norm 1", NOWHERE))))
                 return _make_diagnosis(recording, "norm", tuple(named), explained=True)
@@ -143,7 +144,7 @@ def _norm_choices(roles: Roles) -> Iterator[NormChoice]:
 
 def _right_norm(roles: Roles, run: Run) -> Array:
     norm = roles.norms[0] if roles.norms else None
-    return np.asarray(normalise(run.inputs["x"], NormChoice(norm=norm, eps=roles.eps[0])))
+    return np.asarray(NormChoice(norm=norm, eps=roles.eps[0])(run.inputs["x"]))
 
 
 # a table of positions
@@ -160,19 +161,19 @@ def _judge_positions(recording: Recording) -> Diagnosis:
     hanging = tuple(report_finding(one) for one in unregistered_findings(recording))
     turned = ("the first axis is taken for time, so the states must be (T, N, width)",) if time_first else ()
     for tolerance in (EXACT, SINGLE):
-        for one in library.FORMULAS:
-            if all(is_close(sinusoids(one.value, *rows.shape), rows, tolerance) for rows in added):
+        for one in FORMULAS:
+            if all(is_close(one.function(*rows.shape), rows, tolerance) for rows in added):
                 named = () if one.cost == 0 else (_report_mistake(one, Roles()),)
                 notes = turned if one.cost else (one.said, *turned)
                 return _make_diagnosis(recording, "positions", named + hanging, explained=True, notes=notes)
-    later = [sinusoids("interleaved", len(rows) + 1, rows.shape[1])[1:] for rows in added]
+    later = [sinusoids(len(rows) + 1, rows.shape[1])[1:] for rows in added]
     if all(is_close(right, rows, SINGLE) for right, rows in zip(later, added, strict=True)):
         notes = ("sinusoidal positions, counted from 1", *turned)
         return _make_diagnosis(recording, "positions", hanging, explained=True, notes=notes)
     if recording.parameters:
         notes = ("the positions are learned", *turned)
         return _make_diagnosis(recording, "positions", hanging, explained=True, notes=notes)
-    right = sinusoids("interleaved", *table.shape)
+    right = sinusoids(*table.shape)
     where = np.unravel_index(np.abs(right - table).argmax(), table.shape)
     note = f"at position {where[0]}, column {where[1]} the table has {table[where]:.6g}, the formula {right[where]:.6g}"
     return _make_diagnosis(

@@ -1,7 +1,7 @@
-"""The smallest explanation: which switches make the reference give the model's own numbers.
+"""The smallest explanation: which steps, replaced, make the reference give the model's own numbers.
 
 Trying all pairs of mistakes would be slow, and more than pairs hopeless. So the search goes stage by stage, depth
-first: a choice of switches survives a stage only if *its value occurs in the model's own trace* (as numbers, wherever
+first: a choice of steps survives a stage only if *its value occurs in the model's own trace* (as numbers, wherever
 they lie: a layout-free test that loops, transposes and packed matrices do not disturb). Up to two mistakes are allowed
 in a stage and four in all, fewest first. What reaches the end must equal the output on two inputs of different shape.
 
@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Array
-from regard.mistakes import reference_switches as library
-from regard.mistakes.reference import NORM_KINDS, STAGES, NormChoice, Values, normalise, run
-from regard.mistakes.reference_switches import NORM_FIRST, Mistake, Weight
+from regard.mistakes.attention import MASK
+from regard.mistakes.embedding import FORMULAS
+from regard.mistakes.feed_forward import NORM_FIRST, NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
+from regard.mistakes.layer import RIGHT, STAGES, Values, mistakes_of_stage, run
+from regard.mistakes.mistake import Mistake, Weight, are_compatible
 from regard.tracing.parameter_roles import Roles, is_subset
 from regard.tracing.recording import Recording, Run
 
@@ -40,7 +42,7 @@ SEGMENTS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choice:
-    """Switches of one stage, and the mistakes that they are."""
+    """Steps of one stage that are replaced, and the mistakes that they are."""
 
     switches: dict[str, Any] = field(default_factory=dict)
     mistakes: tuple[Mistake, ...] = ()
@@ -73,6 +75,10 @@ class Match:
     tolerance: float = EXACT
     seconds: float = 0.0
 
+    def mistake_at(self, step: str) -> str:
+        """The name of the mistake that stands at a step, "" where none does."""
+        return next((one.name for one in self.mistakes if one.step == step), "")
+
 
 class Search:
     """One search over the stages of one recording."""
@@ -95,7 +101,7 @@ class Search:
     def _layouts(self) -> list[Choice]:
         """The norm after the sums, which is right, or before the parts."""
         after = Choice(switches={"layout": "norm after"})
-        first = Choice(switches={"layout": "norm first"}, mistakes=(NORM_FIRST,))
+        first = Choice(switches=dict(NORM_FIRST.replaces), mistakes=(NORM_FIRST,))
         return [after, first] if "first sum and norm" in self.stages and self.roles.norms else [after]
 
     def best_branch(self) -> Branch | None:
@@ -181,7 +187,7 @@ class Search:
             for place, values in enumerate(branch.values):
                 try:
                     with np.errstate(all="ignore"):
-                        value = function(branch.roles, values, switches)
+                        value = function(branch.roles, values, {**RIGHT, **switches})
                 except (ValueError, IndexError, LookupError, np.exceptions.AxisError):
                     break  # these switches do not fit these shapes
                 if place == 0 and value.tobytes() in seen:
@@ -221,16 +227,13 @@ class Search:
                         switches={**extra.switches, **listed.switches}, mistakes=listed.mistakes + extra.mistakes
                     )
 
-    def _stage_mistakes(self, stage: str) -> dict[str, list[Mistake]]:
-        by_switch = library.mistakes_of_stage(stage)
-        if stage == "attention":
-            by_switch["mask"] = [one for one in by_switch["mask"] if self._mask_possible(str(one.value))]
-        if stage == "embedding" and not self.roles.tables:
-            by_switch["rows"] = [one for one in by_switch["rows"] if one.value == "none"]
-        return by_switch
+    def _stage_mistakes(self, stage: str) -> list[Mistake]:
+        return [one for one in mistakes_of_stage(stage) if self._is_possible(one)]
 
-    def _mask_possible(self, value: str) -> bool:
-        return self.causal if value in ("future", "past", "not itself") else self.masks
+    def _is_possible(self, one: Mistake) -> bool:
+        if one.step == "mask":
+            return self.causal if one.name in CAUSAL_MASKS else self.masks
+        return bool(self.roles.tables) or one.step != "rows" or one.name == "positions-missing"
 
     def _extra_choices(self, stage: str, branch: Branch, *, first: bool) -> list[Choice]:
         """Choices that depend on what the model has: tables of positions, and norms."""
@@ -256,7 +259,7 @@ class Search:
         roles = self.roles
         if roles.learned_positions or not roles.tables:
             return [Choice(switches={"table": place}) for place in range(max(1, len(roles.tables)))]
-        formulas = [Choice(switches={"formula": one.value}, mistakes=(one,)) for one in library.FORMULAS]
+        formulas = [Choice(switches=dict(one.replaces), mistakes=(one,)) for one in FORMULAS]
         return [
             *formulas,
             *(Choice(switches={"table": i}, mistakes=(UNKNOWN_TABLE,)) for i in range(len(roles.tables))),
@@ -272,8 +275,6 @@ class Search:
         further = Mistake(
             name=switch.replace(" ", "-"),
             stage=stage,
-            switch=switch,
-            value=True,
             said="a norm on the embedding" if number == 0 else "a further norm before the output",
             instead="the model asked for has two norms, one after each sum",
             at=(f"norm {max(number, 1)}",),
@@ -286,25 +287,24 @@ class Search:
         """The norms that the model has, each with the ways of taking it; those that occur in the trace, if asked."""
         choices = []
         for choice in norm_choices(self.roles):
-            wrong = library.norm_mistake(choice.kind, stage, number)
+            wrong = norm_mistake(choice.kind, stage, number)
             bare = choice.norm is None or choice.norm.gain is None
-            mistakes = ((wrong,) if wrong else ()) + ((library.unlearned_norm(stage, number),) if bare else ())
+            mistakes = ((wrong,) if wrong else ()) + ((unlearned_norm(stage, number),) if bare else ())
             choices.append(Choice(switches={switch: choice}, mistakes=mistakes))
         if branch is None or not of:
             return choices
         kept = []
         for one in choices:
-            made = [normalise(values[of], one.switches[switch]) for values in branch.values]
+            made = [one.switches[switch](values[of]) for values in branch.values]
             if all(self._occurs(value, place, last=False) for place, value in enumerate(made)):
                 kept.append(one)
         return kept
 
 
+CAUSAL_MASKS = ("mask-hides-future", "mask-hides-past", "mask-hides-itself")
 UNKNOWN_TABLE = Mistake(
     name="positions-unknown-table",
     stage="embedding",
-    switch="formula",
-    value=None,
     said="constants in the place of learned positions that are no sinusoidal table we know",
     instead="a learned table, or columns 2i and 2i+1 with sin and cos of t / 10000^(2i/d)",
     at=("positions",),
@@ -327,20 +327,16 @@ def norm_choices(roles: Roles) -> list[NormChoice]:
     return choices
 
 
-def combine_mistakes(by_switch: dict[str, list[Mistake]], cost: int) -> Iterator[Choice]:
-    """At most one mistake for each switch, of this cost or less; plain ones first, few variations beside mistakes."""
-    free = [one for listed in by_switch.values() for one in listed if one.cost == 0]
-    real = [one for listed in by_switch.values() for one in listed if one.cost]
+def combine_mistakes(known: list[Mistake], cost: int) -> Iterator[Choice]:
+    """At most one mistake for each step, of this cost or less; plain ones first, few variations beside mistakes."""
+    free, real = [one for one in known if one.cost == 0], [one for one in known if one.cost]
     for count in range(cost + 1):
-        for wrong in combinations(real, count):
-            if len({one.switch for one in wrong}) < count:
-                continue
-            open_ = {one.switch for one in free} - {one.switch for one in wrong}
-            for extra in range(min(len(open_), 3 - count) + 1):
-                for varied in combinations([one for one in free if one.switch in open_], extra):
-                    if len({one.switch for one in varied}) == extra:
-                        both = (*wrong, *varied)
-                        yield Choice(switches={one.switch: one.value for one in both}, mistakes=both)
+        for wrong in filter(are_compatible, combinations(real, count)):
+            for extra in range(3 - count + 1):
+                for varied in combinations(free, extra):
+                    if are_compatible(both := (*wrong, *varied)):
+                        steps = {step: function for one in both for step, function in one.replaces.items()}
+                        yield Choice(switches=steps, mistakes=both)
 
 
 def _mark_echoes(choices: list[Choice], branch: Branch) -> list[Choice]:
@@ -385,6 +381,22 @@ def find_match(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE
     if best is None:
         raise LookupError("nothing was searched")
     return best
+
+
+def match_at_rest(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE) -> Match | None:
+    """The reference without a mistake, if its output is the model's on every input: nothing in between is looked at."""
+    norms = [NormChoice(norm=one, eps=one.eps if one.eps is not None else roles.eps[0]) for one in roles.norms[:2]]
+    runs = [one for one in (*recording.runs, *recording.fresh) if one.output is not None]
+    if len(norms) < 2 or not runs:
+        return None
+    masks = [(one,) for one in MASK if one.weight is not Weight.MISTAKE]
+    for mistakes in ((), *masks):
+        mask = mistakes[0].replaces if mistakes else {}
+        switches = {"layout": "norm after", "first norm": norms[0], "second norm": norms[1], **mask}
+        match = Match(complete=True, mistakes=mistakes, switches=switches, reached=len(stages), roles=roles)
+        if not any(output_difference(match, one, recording.pad, stages) for one in runs):
+            return match
+    return None
 
 
 def _match(search: Search, branch: Branch, *, complete: bool, start: float) -> Match:

@@ -30,8 +30,8 @@ class Translator(nn.Module):
         return torch.stack(x.chunk(self.heads, dim=-1), dim=1)
 
     def forward(self, ids):
-        x = self.E(F.one_hot(ids, self.words).double()) + self.P[: ids.shape[1]]
-        hide = (ids == self.pad).double()[:, None, None] * -1e9
+        x = self.E(F.one_hot(ids, self.words).to(self.P.dtype)) + self.P[: ids.shape[1]]
+        hide = (ids == self.pad).to(self.P.dtype)[:, None, None] * -1e9
         q, k, v = self.split(self.Q(x)), self.split(self.K(x)), self.split(self.V(x))
         w = F.softmax(q @ k.mT / q.shape[-1] ** 0.5 + hide, dim=-1)
         y = self.norm1(torch.cat((w @ v).unbind(1), dim=-1) + x)

@@ -1,0 +1,47 @@
+"""Transformers that were written without a look at the checker: none that is right is accused, none that is wrong is
+called right. The table is long; a sample of it is in the first tier."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coursework.checker.blind_mistakes import MISTAKES
+from regard.coursework.checker.check import check_transformer
+from regard.errors import CouldNotFindOut, InputError
+
+MODELS = sorted((Path(__file__).parent / "blind").glob("*.py"))
+QUICK = {"addcmul_norm", "output_matrix_in_slices", "nano"}
+
+
+def outcome(path: Path, text: str) -> str:
+    name = re.findall(r"^class (\w+)", text, re.MULTILINE)[-1]
+    try:
+        report = check_transformer(f"{path}:{name}", hints=2, limit=60)
+    except CouldNotFindOut:
+        return "could not read"
+    except InputError:
+        return "stopped with the line"
+    return "right" if report.answer else "named" if report.diagnosis.mistakes else "differs"
+
+
+def _tier(name: str) -> list[pytest.MarkDecorator]:
+    return [] if name in QUICK else [pytest.mark.slow, pytest.mark.table]
+
+
+@pytest.mark.parametrize("path", [pytest.param(one, marks=_tier(one.stem), id=one.stem) for one in MODELS])
+def test_what_is_right_is_found_right(path: Path) -> None:
+    assert outcome(path, path.read_text()) == "right"
+
+
+@pytest.mark.slow
+@pytest.mark.table
+@pytest.mark.parametrize(("model", "wrong", "old", "new"), MISTAKES, ids=[f"{m[0]}: {m[1]}" for m in MISTAKES])
+def test_what_is_wrong_is_never_called_right(model: str, wrong: str, old: str, new: str, tmp_path: Path) -> None:
+    text = next(one for one in MODELS if one.stem == model).read_text()
+    assert text.count(old) == 1
+    path = tmp_path / f"{model}.py"
+    path.write_text(text.replace(old, new))
+    assert outcome(path, text) != "right"

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from regard import claims
-from regard.latex import formulas, latex
-from regard.notation import MEANINGS, pieces, readable
+from regard.coursework import checklists
+from regard.notation import MEANINGS, latex, latex_lines, pieces, readable, typed, unmarked
 
 PLAIN = re.compile(r"\|\||sqrt|<=|>=|->|!=|\b(?:alpha|eps|sigma|mu)\b|\w\^")  # what a reader should never see
 NO_MEANING_NEEDED = set("()[]=/−+,<>:;?.!%")
@@ -18,25 +18,32 @@ NO_MEANING_NEEDED = set("()[]=/−+,<>:;?.!%")
 def texts(name):
     """Every text of a claim that a reader sees."""
     claim = claims[name]
-    checked = claim.check().to_dict()
-    parts = [value for reading in checked["readings"] for value in reading.values() if isinstance(value, str)]
-    return [claim.statement, *claim.proof().text.split("\n\n"), *parts]
+    checked = claim.check().marked()
+    parts = [value for one in checked["readings"] for key, value in one.items() if key != "reading"]
+    return [claim.statement, *claim.proof().text.split("\n\n"), *(one for one in parts if isinstance(one, str))]
 
 
 @pytest.mark.parametrize("name", claims)
-def test_nothing_is_lost_and_prose_has_no_plain_formulas(name):
+def test_every_formula_of_a_claim_is_marked(name):
     for text in texts(name):
-        found = pieces(text)
-        rebuilt = "".join(readable(p.text) if p.formula else p.text for p in found)
-        assert rebuilt.split() == readable(text).split()
-        prose = " ".join(p.text for p in found if not p.formula)
-        assert not PLAIN.search(re.sub(r"`[^`]*`|\(with [^)]*\)|--set \S+", "", prose)), prose
+        assert text.count("$") % 2 == 0, text
+        prose = " ".join(p.text for p in pieces(text) if not p.formula)
+        assert not PLAIN.search(re.sub(r"`[^`]*`", "", prose)), prose
+        # a mark in the middle of a word would be a slip
+        assert not re.search(r"\w\0|\0\w", re.sub(r"\$[^$]*\$", "\0", text)), text
+
+
+def test_every_formula_of_a_checklist_is_marked():
+    for item in (item for one in checklists.questions() for item in checklists.of(*one).items):
+        for text in (item.text, item.key):
+            assert text.count("$") % 2 == 0, text
+            assert not PLAIN.search(re.sub(r"`[^`]*`|\$[^$]*\$", "", text)), text
 
 
 @pytest.mark.parametrize("name", claims)
 def test_every_formula_can_be_set_and_every_sign_has_a_meaning(name):
     convert = pytest.importorskip("regard.lab.page", reason="the lab is not installed").mathml
-    made = [convert(line) for line in formulas(claims[name].formula)]
+    made = [convert(line) for line in latex_lines(claims[name].formula)]
     made += [convert(latex(p.text), inline=True) for text in texts(name) for p in pieces(text) if p.formula]
     signs = {html.unescape(sign).strip() for one in made for sign in re.findall(r"<m[io][^>]*>([^<]+)<", one)}
     assert not {sign for sign in signs if sign.replace("~", "∼") not in MEANINGS} - NO_MEANING_NEEDED
@@ -48,27 +55,25 @@ def test_every_formula_can_be_set_and_every_sign_has_a_meaning(name):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a key, an index, A big one", []),
-        ("A and B", ["B"]),
-        ("so a -> 0 and a I", ["a -> 0", "a I"]),
-        ("of norm sqrt(2) L, half", ["sqrt(2) L"]),
-        ("norm(x + y) is one", ["norm(x + y)"]),
-        ("(k_0 is the first)", ["k_0"]),
-        ("q = 2 k_0 (k_0 is a key)", ["q = 2 k_0", "k_0"]),
-        ("sigma_1 >= ... >= sigma_k.", ["sigma_1 >= ... >= sigma_k"]),
-        ("N(mu_i, a I) with means", ["N(mu_i, a I)"]),
-        ("see two-heads-steady, 3 keys", []),
-        ("HOLDS (with n = 10, eps = 0.01)", []),
-        ("use `eps_0 >= 1` here", []),
-        ("L' = 3, t' is", ["L' = 3", "t'"]),
-        ("", []),
-        ("   \n ", []),
-        (")(", []),
-        ("((((a_1", ["a_1"]),
+        ("a key, --set eps=0.1, softmax(PAP^T)", "a key, --set eps=0.1, softmax(PAP^T)"),
+        ("$softmax(PAP^T)$ and $a I$", "softmax(PAPᵀ) and a I"),
+        ("$||q||^2 <= 2 sqrt(2) L$, $sqrt(n/eps) -> infinity$", "‖q‖² ≤ 2 √2 L, √(n/ε) → ∞"),
+        ("$k_0.mu_10 != x^(n-1)$", "k₀·μ₁₀ ≠ x^(n-1)"),
+        ("$e^|s_0 - s_1|$, $sigma_k^2$", "e^|s₀ - s₁|, σ_k²"),
+        ("costs $5", "costs $5"),
+        ("", ""),
     ],
 )
-def test_what_is_a_formula(text, expected):
-    assert [p.text for p in pieces(text) if p.formula] == expected
+def test_only_what_is_marked_is_shown_as_a_formula(text, expected):
+    assert readable(text) == expected
+    assert readable([text, {"said": text}, 3]) == [expected, {"said": expected}, 3]
+    assert "".join(readable(f"${p.text}$") if p.formula else p.text for p in pieces(text)) == expected
+
+
+def test_marks_are_taken_off_for_files_and_letters_go_back_for_plain_terminals():
+    text = "$||q||^2 <= 2 sqrt(2) ln(n/eps)$ and $alpha_10$"
+    assert unmarked([text]) == ["||q||^2 <= 2 sqrt(2) ln(n/eps) and alpha_10"]
+    assert typed(readable(text)) == unmarked(text)
 
 
 def test_pictures_have_their_formulas_set():
@@ -82,7 +87,7 @@ def test_pictures_have_their_formulas_set():
     said = [text.get_text() for text in drawn.findobj(Text)]
     assert r"$\sigma _{k} / \|A\|$" in said
     assert not [one for one in said if PLAIN.search(re.sub(r"\$[^$]*\$", "", one))]
-    assert pictures.with_formulas("costs $5 and eps") == "costs $5 and eps"  # somebody's own mathematics is left alone
+    assert pictures.with_formulas("costs $5 and eps") == "costs $5 and eps"  # one sign alone marks nothing
 
 
 @pytest.mark.parametrize(

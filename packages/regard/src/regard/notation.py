@@ -1,17 +1,19 @@
-"""Formulas that are typed in plain letters, as a person likes to read them: ||q|| <= 2 sqrt(2) ln(n/eps) becomes
-‖q‖ ≤ 2 √2 ln(n/ε).
+"""Formulas: marked with dollar signs where they are written, in plain letters, and shown as a person likes them.
 
-Claims and proofs are written once, in plain letters. The terminal shows them through :func:`readable`. The lab and the
-site set them as a book does: :func:`pieces` says which parts of a text are formulas, :mod:`regard.latex` writes these
-in LaTeX, for pictures and for MathML, and MEANINGS says what a sign stands for.
+A text is written once, as in "some $q$ with $||q|| <= 2 sqrt(2) ln(n/eps)$". :func:`readable` shows its formulas in
+Unicode, for the terminal: ‖q‖ ≤ 2 √2 ln(n/ε). :func:`latex` writes one in LaTeX, for pictures and for MathML;
+:func:`unmarked` leaves them as they were typed, for files. All three read a formula with one regular expression, TOKEN,
+and what no dollar signs enclose is never touched: names that somebody types need no protection.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-LETTERS = {"eps": "ε", "alpha": "α", "mu": "μ", "sigma": "σ", "Sigma": "Σ", "Phi": "Φ", "delta": "δ"}
+LETTERS = {"eps": "ε", "alpha": "α", "mu": "μ", "sigma": "σ", "Sigma": "Σ", "Phi": "Φ", "delta": "δ", "pi": "π"}
 # What a sign of a formula stands for, said under the pointer; where it has several meanings, its line defines it.
 MEANINGS = {
     "q": "the query",
@@ -104,6 +106,7 @@ MEANINGS = {
     "LSE": "logarithm of the sum of the exponentials",
     "ReLU": "what is positive stays, the rest becomes 0",
     "Var": "variance",
+    "tr": "trace, the sum of the diagonal",
     "trace": "the sum of the diagonal",
     "rank": "how many directions a matrix keeps",
     "span": "all combinations of the columns",
@@ -114,202 +117,191 @@ MEANINGS = {
     "ratio": "a number that one chooses",
     "perplexity": "how many words a model hesitates between, on average",
 }
-SIGNS = {"<=>": "⇔", "=>": "⇒", "<=": "≤", ">=": "≥", "!=": "≠", "->": "→", "||": "‖"}
-_SIGN = re.compile("|".join(re.escape(sign) for sign in SIGNS))
-_LETTER = re.compile(rf"(?<!--)(?<!\w)({'|'.join(LETTERS)})(?=_|\b)(?!=)")
-_ROOT = re.compile(r"\bsqrt(?:\((\w+)\)| (\w)\b|(?=\())")
-_RAISED = re.compile(r"(?<=[\w)‖|])\^(-?\d+)(?!\w|\.\d)")
-_TRANSPOSED = re.compile(r"(?<=\w)\^T\b")
-_DOT = re.compile(r"(?<=[₀-₉])\.(?=[A-Za-zα-ω][₀-₉])")  # between two vectors with an index; no end of a sentence
-_LOWERED = re.compile(r"(?<=[A-Za-zα-ωΑ-Ω])_(\d+)(?!\w|\.\d)")
-# Names that somebody types: after "with", after --set, where a claim lists its parameters or the function to write.
-_KEPT = re.compile(r"\(with [^)]*\)|--set \S+|`[^`]*`|^ *\w+ = [^\s:]+:|^ *\w+\([^)]*\), by --template", re.MULTILINE)
-NAMES = frozenset(["ln", "exp", "max", "min", "sin", "cos", "tanh", "sqrt", "Var", "infinity", "pi", *LETTERS])
-# Words of English too: part of a formula before a bracket or an index, or beside an operator.
-NAMES_AND_WORDS = frozenset(
-    ["sum", "rank", "span", "trace", "LSE", "sigmoid", "softmax", "ReLU", "norm", "layer", "target", "spread", "budget"]
+# How a sign is typed, in Unicode, and in LaTeX.
+SIGNS = {
+    "<=>": ("⇔", r"\;\Leftrightarrow\;"),
+    "=>": ("⇒", r"\;\Rightarrow\;"),
+    "<=": ("≤", r"\leq "),
+    ">=": ("≥", r"\geq "),
+    "!=": ("≠", r"\neq "),
+    ">>": (">>", r"\gg "),
+    "->": ("→", r"\to "),
+    "||": ("‖", r"\|"),
+    "...": ("...", r"\dots "),
+    "~": ("~", r"\sim "),
+    "*": ("*", r"\cdot "),
+    "%": ("%", r"\%"),
+}
+FUNCTIONS = {"ln", "exp", "max", "min", "sin", "cos", "tanh"}
+NAMES = {"softmax", "ReLU", "rank", "span", "spread", "ratio", "layer", "perplexity", "target"} | {
+    *("trace", "norm", "sigmoid", "LSE", "Var", "tr")
+}
+WORDS = {"eps": r"\varepsilon ", "sum": r"\sum ", "in": r"\in ", "infinity": r"\infty "}
+MARKED = re.compile(r"\$([^$]+)\$")
+INSIDE = r"\((?P<{}>(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*)\)"  # with three more pairs inside
+# the order counts: what is tried first wins, so longer signs come before their beginnings
+TOKEN = re.compile(
+    rf"(?P<sign>{'|'.join(re.escape(sign) for sign in sorted(SIGNS, key=len, reverse=True))})"
+    rf"|(?P<script>[_^])(?:{INSIDE.format('group')}|(?P<body>-?[A-Za-z0-9]+(?:\.\d+|_\w)?'?|\|[^|]*\|))"
+    rf"|\bsqrt(?:{INSIDE.format('root')}| (?P<short>\w+))"
+    r"|(?P<number>\d+(?:\.\d+)?)e(?P<power>[+-]?\d+)"
+    r"|(?P<times>(?<=[\dk] )x(?= [\dk]))"
+    r"|(?P<dot>(?<=[\w)])\.(?=[A-Za-z(]))"
+    r"|(?P<word>[A-Za-z]+'?)"
+    r"|(?P<pause>[,;:?]\s*)"
+    r"|(?P<other>.)",
+    re.DOTALL,
 )
-_OPERATORS = frozenset(["=", "<", ">", "<=", ">=", "!=", "->", "=>", "<=>", "~", "+", "-", "/", "*", ">>"])
-_WORD = re.compile(r"[A-Za-z]+")
-_NUMBER = re.compile(r"-?[\d.]+(?:e[+-]?\d+)?")
-_SCRIPT = re.compile(r"[_^](?:-?\w+'?|(?=\())")
-_STRONG = re.compile(r"[\^=<>~|]|\w_[\w(]|\b(?:sqrt|ln)\b|(?<!\w)(?:" + "|".join(LETTERS) + r")(?!\w)")
-_ENDING = re.compile(r"(?<!\.)(?!\.\.\.$)[.,;:?!\"]+$")
-_UP = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_UP = str.maketrans("-0123456789T", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹ᵀ")
 _DOWN = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-
-
-def readable(text: str) -> str:
-    """The text with its formulas in Unicode; names that one types on a command line stay as they are.
-
-    >>> readable("||q|| <= 2 sqrt(2) ln(n/eps), alpha_0 >= 1/(2+eps), e^-3 and sqrt(n/eps)")
-    '‖q‖ ≤ 2 √2 ln(n/ε), α₀ ≥ 1/(2+ε), e⁻³ and √(n/ε)'
-    >>> readable("a multiple of k_0 + k_1. And n^2; P(k_0.mu_0 < 0).")
-    'a multiple of k₀ + k₁. And n²; P(k₀·μ₀ < 0).'
-    >>> readable("HOLDS (with n = 10, eps = 0.01); try --set eps=0.1")
-    'HOLDS (with n = 10, eps = 0.01); try --set eps=0.1'
-    """
-    said, end = [], 0
-    for kept in _KEPT.finditer(text):
-        said += [_to_unicode(text[end : kept.start()]), kept[0]]
-        end = kept.end()
-    return "".join([*said, _to_unicode(text[end:])])
-
-
-def _to_unicode(text: str) -> str:
-    # signs before letters and indices, which are told by the signs beside them
-    text = _SIGN.sub(lambda match: SIGNS[match[0]], text)
-    text = _ROOT.sub(lambda match: f"√{match[1] or match[2] or ''}", text)
-    text = _LETTER.sub(lambda match: LETTERS[match[1]], text)
-    text = _TRANSPOSED.sub("ᵀ", _RAISED.sub(lambda match: match[1].translate(_UP), text))
-    return _DOT.sub("·", _LOWERED.sub(lambda match: match[1].translate(_DOWN), text))
-
-
-def readable_values(value: object) -> object:
-    """The same for every text inside lists and dictionaries, such as a verdict on its way to a page."""
-    if isinstance(value, str):
-        return readable(value)
-    if isinstance(value, dict):
-        return {name: readable_values(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [readable_values(item) for item in value]
-    return value
+_TYPED = {
+    **{shown: sign for sign, (shown, _) in SIGNS.items()},
+    **{shown: name for name, shown in LETTERS.items()},
+    "∞": "infinity",
+    "·": ".",
+}
+_RAISED = re.compile("[⁻⁰¹²³⁴⁵⁶⁷⁸⁹ᵀ]+")
+_LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉]+")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a text: a formula, in plain letters, or prose, already readable."""
+    """A part of a text: a formula, in plain letters, or prose."""
 
     text: str
     formula: bool
 
 
 def pieces(text: str) -> list[Piece]:
-    """The text in turns of prose and formulas; what somebody types stays prose.
+    """The text in turns of prose and formulas, without the marks.
 
-    Formulas are told from prose by their signs: a word with a sign, an index or a Greek letter is one, and so is what
-    stands beside it without a comma. A guess, but a harmless one: what is missed is shown as :func:`readable` has it.
-
-    >>> [piece.text for piece in pieces("So alpha_0 >= 1/(2+eps), a share of the cake.") if piece.formula]
+    >>> [piece.text for piece in pieces("So $alpha_0 >= 1/(2+eps)$, a share of the cake.") if piece.formula]
     ['alpha_0 >= 1/(2+eps)']
-    >>> [piece.text for piece in pieces("Here a random matrix, k = 3, and a T^2 -> 0.") if piece.formula]
-    ['k = 3', 'a T^2 -> 0']
     """
-    parts: list[Piece] = []
-    end = 0
-    for kept in _KEPT.finditer(text):
-        parts += [*_split_formulas(text[end : kept.start()]), Piece(kept[0], False)]
-        end = kept.end()
-    return _join_prose([*parts, *_split_formulas(text[end:])])
+    # splitting at a pattern with one group gives prose and what the group held, by turns
+    parts = [Piece(part, n % 2 == 1) for n, part in enumerate(MARKED.split(text))]
+    return [piece for piece in parts if piece.text]
 
 
-def _split_formulas(text: str) -> list[Piece]:
-    """Formulas and prose of a text in which nothing is typed by somebody."""
-    words = re.findall(r"\S+\s*", text)
-    parts = [Piece(text[: len(text) - len(text.lstrip())], False)]
-    run, is_formula = "", False
-    for word, kind in zip([*words, ""], [*_kinds([word.rstrip() for word in words]), ""], strict=True):
-        if kind:
-            run += word
-            # numbers alone are prose; beside a sign or a letter they belong to its formula
-            is_formula |= kind != "number"
-        ends = _ENDING.search(word.rstrip())
-        # inside an open bracket a comma parts arguments; elsewhere it ends the formula
-        goes_on = kind and (ends is None or (ends[0] == "," and _count_open_brackets(run) > 0))
-        if run and not goes_on:
-            parts += _trim_formula(run) if is_formula else [Piece(run, False)]
-            run, is_formula = "", False
-        if not kind:
-            parts.append(Piece(word, False))
-    return [piece if piece.formula else Piece(_to_unicode(piece.text), False) for piece in _join_prose(parts)]
+def readable(value: Any) -> Any:
+    """A text with its formulas in Unicode; the same for every text inside lists and dictionaries.
 
-
-def _count_open_brackets(text: str) -> int:
-    """How many brackets are open at the end."""
-    return sum((char in "([") - (char in ")]") for char in text)
-
-
-def _kinds(words: list[str]) -> list[str]:
-    """What each word is: strong, a formula by itself; weak, part of one; number; nothing, prose.
-
-    >>> _kinds("for a key and a T^2 = 3".split())
-    ['', '', '', '', 'weak', 'strong', 'strong', 'number']
+    >>> readable("$||q|| <= 2 sqrt(2) ln(n/eps)$, $alpha_0 >= 1/(2+eps)$, $e^-3$ and $sqrt(n/eps)$; --set eps=0.1")
+    '‖q‖ ≤ 2 √2 ln(n/ε), α₀ ≥ 1/(2+ε), e⁻³ and √(n/ε); --set eps=0.1'
     """
-    kinds = [_kind(word) for word in words]
-    for i, word in enumerate(words):
-        bare = _bare(word).strip("()[]")
-        starts = i == 0 or _ENDING.search(words[i - 1]) is not None
-        before, after = (
-            "" if starts else kinds[i - 1],
-            "" if _ENDING.search(word) or i + 1 == len(words) else kinds[i + 1],
-        )
-        if bare in ("A", "I"):  # an article and a pronoun only where a sentence starts
-            kinds[i] = "weak" if not starts or after else ""
-        elif bare == "a":
-            listed = words[i + 1 : i + 2] == ["and"] and kinds[i + 2 : i + 3] in (["weak"], ["strong"])
-            closes = before and word.count(")") > word.count("(")
-            kinds[i] = "weak" if before == "strong" or after in ("strong", "weak") or listed or closes else ""
-        elif bare in NAMES_AND_WORDS:
-            beside = [words[j] for j in (i - 1, i + 1) if 0 <= j < len(words)]
-            kinds[i] = "weak" if any(one in _OPERATORS for one in beside) and bare != "sum" else ""
-    return kinds
+    return _rewrite_formulas(value, in_unicode)
 
 
-def _bare(word: str) -> str:
-    return word if word.strip("()") == "..." else _ENDING.sub("", word)
+def unmarked(value: Any) -> Any:
+    """A text with its formulas as they were typed; the same for every text inside lists and dictionaries.
+
+    >>> unmarked({"region": "for $n >= 3$", "numbers": [1, 2]})
+    {'region': 'for n >= 3', 'numbers': [1, 2]}
+    """
+    return _rewrite_formulas(value, str)
 
 
-def _kind(word: str) -> str:
-    """What a word is by itself."""
-    bare = _bare(word)
-    if bare.strip("()[]") in _OPERATORS:
-        return "strong"
-    if _NUMBER.fullmatch(bare.strip("()[]")) or bare.strip("()[]") == "...":
-        return "number"
-    if re.fullmatch(r"[\d()\[\]/.,+*|^-]+", bare):
-        return "strong" if re.search(r"[|^]", bare) else "number"
-    # without indices and exponents, whose letters may be words; PAP^T is a product of three
-    letters = _WORD.findall(_SCRIPT.sub(" ", bare.replace("PAP", "P A P")))
-    if re.search(r"[\"`%]|[a-z]{2,}-[a-z]", bare) or not all(map(_is_of_a_formula, letters)):
-        return ""
-    if bare.strip("()[]") in NAMES_AND_WORDS:
-        return ""
-    return "strong" if _STRONG.search(bare) else "weak" if letters else ""
+def _rewrite_formulas(value: Any, rewrite: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return MARKED.sub(lambda found: rewrite(found[1]), value)
+    if isinstance(value, dict):
+        return {name: _rewrite_formulas(item, rewrite) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rewrite_formulas(item, rewrite) for item in value]
+    return value
 
 
-def _is_of_a_formula(letters: str) -> bool:
-    """A letter, two that are multiplied, such as aT and PX, or a name."""
-    return len(letters) == 1 or (len(letters) == 2 and letters[1].isupper()) or letters in NAMES | NAMES_AND_WORDS
+def typed(text: str) -> str:
+    """A readable text in plain letters again, for a terminal that has no others.
+
+    >>> typed("‖q‖² ≤ 2 √2 ln(n/ε), α₁₀")
+    '||q||^2 <= 2 sqrt(2) ln(n/eps), alpha_10'
+    """
+    text = re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("√", "sqrt")
+    text = _RAISED.sub(lambda found: "^" + found[0].translate({up: low for low, up in _UP.items()}), text)
+    text = _LOWERED.sub(lambda found: "_" + found[0].translate({down: low for low, down in _DOWN.items()}), text)
+    return "".join(_TYPED.get(char, char) for char in text)
 
 
-def _trim_formula(text: str) -> list[Piece]:
-    """A formula without what belongs to the sentence: punctuation, spaces, brackets that do not close in it."""
-    text, after = (text.rstrip(), text[len(text.rstrip()) :])
-    if ends := _ENDING.search(text):
-        text, after = text[: ends.start()], ends[0] + after
-    unmatched: list[int] = []
-    for i, char in enumerate(text):
-        if char in "([":
-            unmatched.append(i)
-        elif char in ")]":
-            if unmatched and text[unmatched[-1]] in "([":
-                unmatched.pop()
-            else:
-                unmatched.append(i)
-    parts, start = [], 0
-    for i in unmatched:
-        formula = text[start:i].rstrip()
-        parts += [Piece(formula, True), Piece(text[start + len(formula) : i + 1], False)]
-        start = i + 1
-    return [*parts, Piece(text[start:], True), Piece(after, False)]
+def in_unicode(formula: str) -> str:
+    """A formula in plain letters, in Unicode.
+
+    >>> in_unicode("P(k_0.mu_0 < 0) = n^2 sigma_k x^(n-1) A^T A")
+    'P(k₀·μ₀ < 0) = n² σ_k x^(n-1) Aᵀ A'
+    """
+    return "".join(map(_unicode_token, TOKEN.finditer(formula)))
 
 
-def _join_prose(parts: list[Piece]) -> list[Piece]:
-    """Prose beside prose put together, nothing left out."""
-    joined: list[Piece] = []
-    for piece in parts:
-        if joined and not piece.formula and not joined[-1].formula:
-            joined[-1] = Piece(joined[-1].text + piece.text, False)
-        elif piece.text:
-            joined.append(piece)
-    return joined
+def _unicode_token(match: re.Match[str]) -> str:
+    if match["sign"]:
+        return SIGNS[match["sign"]][0]
+    if match["script"]:
+        return _unicode_script(match["script"], match["body"], match["group"])
+    if match["root"] is not None:
+        root = in_unicode(match["root"])
+        return f"√{root}" if root.isalnum() else f"√({root})"
+    if match["short"]:
+        return f"√{in_unicode(match['short'])}"
+    if match["dot"]:
+        return "·"
+    return {**LETTERS, "infinity": "∞"}.get(match[0], match[0])
+
+
+def _unicode_script(script: str, body: str | None, group: str | None) -> str:
+    if body is None:
+        return f"{script}({in_unicode(group or '')})"
+    if script == "_" and body.isdigit():
+        return body.translate(_DOWN)
+    if script == "^" and (body == "T" or body.removeprefix("-").isdigit()):
+        return body.translate(_UP)
+    return script + in_unicode(body)
+
+
+def latex(formula: str) -> str:
+    r"""A formula in plain letters, in LaTeX.
+
+    >>> print(latex("alpha_0 >= 1/(2+eps)"))
+    \alpha _{0} \geq  1/(2+\varepsilon )
+    >>> print(latex("e^(-ln(n-2)) k_i.q"))
+    e^{-\ln (n-2)} k_{i}\cdot q
+    """
+    return "".join(_latex_token(match) for match in TOKEN.finditer(" ".join(formula.split())))
+
+
+def latex_lines(text: str) -> tuple[str, ...]:
+    r"""A text as lines of LaTeX, its prose upright: two spaces after a colon or semicolon begin a new line.
+
+    >>> latex_lines("$x = 1$;  $y$ for every $n$")
+    ('x = 1\\text{;}', 'y\\text{ for every }n')
+    """
+    return tuple(
+        "".join(latex(one.text) if one.formula else rf"\text{{{one.text}}}" for one in pieces(line))
+        for line in re.split(r"(?<=[:;])  ", text)
+    )
+
+
+def _latex_token(match: re.Match[str]) -> str:
+    if match["sign"]:
+        return SIGNS[match["sign"]][1]
+    if match["script"]:
+        body = match["group"] if match["group"] is not None else match["body"]
+        letters = " ".join(body) if re.fullmatch("[a-z]{2}", body) else body  # two indices, not a name
+        return f"{match['script']}{{{latex(letters)}}}"
+    if match["root"] is not None or match["short"]:
+        return rf"\sqrt{{{latex(match['root'] or match['short'])}}}"
+    if match["number"]:
+        return rf"{match['number']}\cdot 10^{{{int(match['power'])}}}"
+    if match["times"] or match["dot"]:
+        return r"\times " if match["times"] else r"\cdot "
+    if match["pause"]:
+        return match["pause"].strip() + r"\; "
+    return _latex_word(match["word"]) if match["word"] else match["other"]
+
+
+def _latex_word(word: str) -> str:
+    if word in WORDS:
+        return WORDS[word]
+    if word in LETTERS or word in FUNCTIONS:
+        return f"\\{word} "
+    # other letters side by side are multiplied, as in PX
+    return rf"\operatorname{{{word}}}" if word in NAMES else word

@@ -10,11 +10,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from regard.arrays import check_target
 from regard.errors import InputError
-from regard.files import write_file
-from regard.latex import latex
-from regard.notation import pieces, readable
+from regard.files import check_target, write_file
+from regard.notation import latex, pieces, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,12 +64,12 @@ def set_formulas(figure: Figure) -> None:
 def with_formulas(text: str) -> str:
     """A text for matplotlib with its formulas set; one that it cannot set is shown in Unicode.
 
-    >>> with_formulas("a share of 1/(2+eps)")
+    >>> with_formulas("a share of $1/(2+eps)$")
     'a share of $1/(2+\\\\varepsilon )$'
     """
     from matplotlib.mathtext import MathTextParser
 
-    if "$" in text:  # set already
+    if text.count("$") % 2:  # no marks: somebody's own sign
         return text
     lines = ["".join(f"${latex(p.text)}$" if p.formula else p.text for p in pieces(one)) for one in text.split("\n")]
     try:

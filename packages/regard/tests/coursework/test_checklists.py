@@ -42,7 +42,7 @@ def test_what_is_ticked_does_not_give_the_answer_away() -> None:
 
 def test_keys_are_shown_only_when_asked_for() -> None:
     found = checklists.of("cse151b-hw4", "1B.ii")
-    key = "||v_a - v_b||^2/4"
+    key = "‖v_a - v_b‖²/4"
     assert key not in str(found)
     assert key in found.text(keys=True)
     assert str(found).count("[ ]") == len(found.items)

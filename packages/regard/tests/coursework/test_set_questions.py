@@ -150,8 +150,8 @@ def test_what_a_question_shows() -> None:
     assert text.startswith("cse151b-hw4, 1B.i: UCSD CSE 151B/251B, Homework 4 (June 2025)\n\nsmall-noise-keeps")
     assert text.index("small-noise-keeps-the-average\n") < text.index("never-exactly-the-average\n")
     assert "A complete answer to cse151b-hw4, 1B.i contains (6 points):" in text
-    assert "variance 4 a T^2" not in text.partition("A complete answer")[2]
-    assert "variance 4 a T^2" in str(claims.of("cse151b-hw4", "1B.i").proof())
+    assert "variance 4 a T²" not in text.partition("A complete answer")[2]
+    assert "variance 4 a T²" in str(claims.of("cse151b-hw4", "1B.i").proof())
     listed = str(claims.of("cse151b-hw4"))
     assert all(len(line) <= 100 for line in listed.splitlines())
     assert listed.count("\n  ") == 11

@@ -224,7 +224,7 @@ def test_the_switch(hook: ModuleType, monkeypatch: pytest.MonkeyPatch, said: str
 
 
 def test_formulas_become_mathematics_with_their_signs_explained(hook: ModuleType) -> None:
-    said = hook.pretty("So alpha_j >= e^(-s_j), see `--set eps=0.1` & two-heads")
+    said = hook.pretty("So $alpha_j >= e^(-s_j)$, see `--set eps=0.1` & two-heads")
     assert said.startswith('So <span title="α: alpha, a weight')
     assert "<msub><mi>&#x003B1;</mi><mrow><mi>j</mi></mrow></msub><mo>&#x02265;</mo>" in said
     assert said.endswith("</math></span>, see <code>--set eps=0.1</code> &amp; two-heads")

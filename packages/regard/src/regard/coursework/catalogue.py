@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,7 +14,7 @@ from regard.coursework.contents import Entry, format_contents
 from regard.coursework.problem_sets import SETS, find_set, sets_beginning
 from regard.coursework.set_questions import QuestionSelection, SetQuestion
 from regard.coursework.verdict import Table
-from regard.errors import InputError
+from regard.errors import InputError, similar_names
 from regard.progress import Progress
 from regard.results import Result
 
@@ -119,7 +118,7 @@ class Claims(Mapping[str, Claim]):
         if sets_beginning(name):
             return f"that is a problem set: regard claims {name}, or claims.of({name!r}) from Python."
         known = [*self._modules(), *SETS]
-        near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
+        near = similar_names(name.lower(), known, cutoff=0.4)
         return f"did you mean {near[0]}?" if near else "regard claims lists them all."
 
     def _modules(self) -> dict[str, str]:

@@ -17,8 +17,7 @@ from importlib import resources
 from typing import Any
 
 from regard.coursework.problem_sets import find_set
-from regard.coursework.verdict import wrap_text
-from regard.results import Result
+from regard.coursework.verdict import MarkedResult, wrap_text
 from regard.toml import parse_toml
 
 
@@ -37,7 +36,7 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Checklist(Result):
+class Checklist(MarkedResult):
     """The items of one question of a set, in the order of a good answer."""
 
     set: str
@@ -61,8 +60,8 @@ class Checklist(Result):
                 lines.append(wrap_text(item.key, indent=6))
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "points": self.points}
+    def marked(self) -> dict[str, Any]:
+        return {**super().marked(), "points": self.points}
 
 
 def of(set: str, question: str) -> Checklist:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from regard.coursework.parameters import Parameter, checked_parameters
 from regard.coursework.problem_sets import SETS, Source
 from regard.coursework.question import Question
-from regard.coursework.verdict import ClaimReport, Reading, ReadingVerdict, format_parameters, wrap_text
+from regard.coursework.verdict import ClaimReport, MarkedResult, Reading, ReadingVerdict, format_parameters, wrap_text
 from regard.errors import InputError
 from regard.progress import Progress
-from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.written_numbers import in_full
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from regard.coursework.answers.report import AnswerReport
     from regard.coursework.answers.template import Template
     from regard.coursework.checker.check import TransformerReport
+    from regard.coursework.derivations.report import DerivationReport
+    from regard.coursework.derivations.template import DerivationTemplate
     from regard.sandbox.jail import Tier
 
 _VALUE = re.compile(r"`(\w+)` \([^)]*\)")  # as statements have it: `factor` (1)
@@ -31,7 +32,7 @@ TOPICS = ("attention", "noise", "order", "rank", "translator")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Claim(Result):
+class Claim(MarkedResult):
     """A statement of the coursework. Its name is the name of its file.
 
     ``prove`` returns the proof as text, with the instance's numbers in it; ``draw`` fills a matplotlib figure; both
@@ -154,8 +155,18 @@ class Claim(Result):
             progress=progress,
         )
 
-    def template(self, path: str | os.PathLike[str] | None = None) -> Template:
+    def check_derivation(self, text: str, /, *, hints: int = 0) -> DerivationReport:
+        """Check the text of your own derivation, line by line: Markdown, LaTeX or plain text."""
+        from regard.coursework.derivations.report import check_derivation
+
+        return check_derivation(self.name, text, hints=hints)
+
+    def template(self, path: str | os.PathLike[str] | None = None) -> Template | DerivationTemplate:
         """Write the function to fill in to a new file, by default named after the claim."""
+        if path is not None and os.fspath(path).endswith((".md", ".tex", ".txt")):
+            from regard.coursework.derivations.template import write_derivation_template
+
+            return write_derivation_template(self.name, path)
         if self.asks_for_code:
             from regard.coursework.checker.template import write_class_template as written_class
 
@@ -195,7 +206,7 @@ class Claim(Result):
             lines += ["  Your own code:", "    a class TransformerTranslator, by --template and --answer FILE.py:NAME"]
         return "\n".join([*lines, f"  Next: regard claims {self.name} --check, --proof, --plot picture.svg"])
 
-    def to_dict(self) -> dict[str, Any]:
+    def marked(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "topic": self.topic,
@@ -213,7 +224,7 @@ class Claim(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Proof(Result):
+class Proof(MarkedResult):
     """A proof as text, for these parameters; an empty line ends a step."""
 
     claim: str
@@ -227,7 +238,7 @@ class Proof(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ClaimSolution(Result):
+class ClaimSolution(MarkedResult):
     """Verdicts and proof of a claim."""
 
     checked: ClaimReport
@@ -247,8 +258,8 @@ class ClaimSolution(Result):
     def figure(self) -> Figure:
         return self.checked.figure()
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**self.checked.to_dict(), "proof": self.proof.text}
+    def marked(self) -> dict[str, Any]:
+        return {**self.checked.marked(), "proof": self.proof.text}
 
 
 def _with_values(statement: str, chosen: Mapping[str, float]) -> str:

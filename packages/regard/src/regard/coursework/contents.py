@@ -16,6 +16,7 @@ from pathlib import Path
 
 from regard.coursework.problem_sets import SETS
 from regard.coursework.verdict import WIDTH, wrap_text
+from regard.notation import readable
 from regard.strict_json import parse_json
 
 HERE = Path(__file__).parent
@@ -45,7 +46,7 @@ def format_contents(claims: Iterable[Entry]) -> str:
     """Every claim with its statement, by topic, as text."""
     topics: dict[str, list[str]] = {}
     for claim in claims:
-        line = f"  {claim.name:<30}" + textwrap.shorten(claim.statement, WIDTH - 32, placeholder=" ...")
+        line = f"  {claim.name:<30}" + textwrap.shorten(readable(claim.statement), WIDTH - 32, placeholder=" ...")
         topics.setdefault(claim.topic, []).append(line)
     lines = [line for topic, under in topics.items() for line in (f"{topic}:", *under)]
     by_set = wrap_text(f"By problem set: regard claims SET, with SET one of {', '.join(SETS)}.")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from regard.errors import InputError
+from regard.notation import unmarked
 from regard.written_numbers import real_number, rounded_integer_error
 
 
@@ -31,10 +32,18 @@ class Parameter:
         """The range in words."""
         kind = "an even number" if self.even else "a whole number" if self.whole else "a number"
         left = (
-            f"{self.least:g} <= " if self.least is not None else f"{self.above:g} < " if self.above is not None else ""
+            f"${self.least:g} <=$ "
+            if self.least is not None
+            else f"${self.above:g} <$ "
+            if self.above is not None
+            else ""
         )
         right = (
-            f" <= {self.most:g}" if self.most is not None else f" < {self.below:g}" if self.below is not None else ""
+            f" $<= {self.most:g}$"
+            if self.most is not None
+            else f" $< {self.below:g}$"
+            if self.below is not None
+            else ""
         )
         return f"{kind} with {left}{self.name}{right}" if left or right else kind
 
@@ -65,7 +74,8 @@ class Parameter:
 
     def _refusal(self, value: object, claim: str) -> InputError:
         came = str(value)[:40] if isinstance(value, str) else repr(value)
-        return InputError(f"{claim}: {self.name}, {self.meaning}, must be {self.rule()}; {came} is not.")
+        rule = unmarked(f"{self.meaning}, must be {self.rule()}")
+        return InputError(f"{claim}: {self.name}, {rule}; {came} is not.")
 
 
 def checked_parameters(known: tuple[Parameter, ...], given: dict[str, object], claim: str) -> dict[str, float]:
@@ -96,6 +106,6 @@ def noise_parameters(*, iso: float, scale: float = 20.0) -> tuple[Parameter, ...
             name="iso", default=iso, meaning="a, the variance of the noise in every direction", least=1e-12, most=10
         ),
         Parameter(
-            name="scale", default=scale, meaning="T, the length of the query along each mean", least=0.01, most=1e6
+            name="scale", default=scale, meaning="$T$, the length of the query along each mean", least=0.01, most=1e6
         ),
     )

@@ -6,11 +6,10 @@ question, "3(a)" is the beginning of 3(a)i and of 3(a)ii, and 1B.i is never take
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 
-from regard.errors import InputError
+from regard.errors import InputError, similar_names
 
 LEFT_OUT = {"question", "questions", "problem", "part", "q", "exercise"}  # words that name no question
 RUN_TOGETHER = re.compile(r"([a-h])(i{1,3}|iv|v)")  # "bii" is b, ii
@@ -72,9 +71,7 @@ class ProblemSet:
     def _near(self, question: str) -> list[str]:
         """The labels that look alike, as they would be typed."""
         plain = {" ".join(label_parts(label)): label for label in self.labels}
-        return [
-            plain[text] for text in difflib.get_close_matches(" ".join(label_parts(question)), plain, n=3, cutoff=0.5)
-        ]
+        return [plain[text] for text in similar_names(" ".join(label_parts(question)), plain, most=3)]
 
 
 def label_parts(label: str) -> tuple[str, ...]:
@@ -159,7 +156,7 @@ def find_set(name: str) -> ProblemSet:
         names = " and ".join(one.name for one in candidates)
         raise InputError(f"{name!r} begins the names of {names}: write more of the one you mean.")
     if not candidates:
-        near = difflib.get_close_matches(str(name).lower(), SETS, n=1, cutoff=0.5)
+        near = similar_names(str(name).lower(), SETS)
         hint = f"did you mean {near[0]}?" if near else f"the sets are {', '.join(SETS)}."
         raise InputError(f"There is no problem set {str(name)[:40]!r}; {hint}")
     return candidates[0]

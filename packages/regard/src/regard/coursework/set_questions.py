@@ -15,14 +15,14 @@ from typing import Any
 from regard.coursework.checklists import Checklist
 from regard.coursework.claim import Claim, Proof
 from regard.coursework.problem_sets import ProblemSet
-from regard.coursework.verdict import WIDTH, ClaimReport, wrap_text
+from regard.coursework.verdict import WIDTH, ClaimReport, MarkedResult, wrap_text
 from regard.errors import InputError
+from regard.notation import readable
 from regard.progress import Progress
-from regard.results import Result
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SetQuestion(Result):
+class SetQuestion(MarkedResult):
     """One question of a set: the claims that answer it and what a complete written answer contains."""
 
     set: str
@@ -44,14 +44,14 @@ class SetQuestion(Result):
         keys = "With --proof, what each item should come to."
         return "\n\n".join([*map(str, self.claims), f"{self.checklist}\n{wrap_text(keys, indent=2)}"])
 
-    def to_dict(self) -> dict[str, Any]:
-        claims = [{**claim.to_dict(), "here": self.note(claim)} for claim in self.claims]
+    def marked(self) -> dict[str, Any]:
+        claims = [{**claim.marked(), "here": self.note(claim)} for claim in self.claims]
         items = [{"text": item.text, "points": item.points} for item in self.checklist.items]  # keys come with --proof
         return {"label": self.label, "claims": claims, "checklist": items, "points": self.checklist.points}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class QuestionSelection(Result):
+class QuestionSelection(MarkedResult):
     """The questions that were asked for, in the order of their set: a list, or one question opened."""
 
     set: ProblemSet
@@ -124,15 +124,15 @@ class QuestionSelection(Result):
         note = one.note(claim)
         said = claim.statement + (f" ({note})" if note else "")
         head = f"  {one.label:<{widest}}  {claim.name:<30}"
-        return head + textwrap.shorten(said, WIDTH - len(head), placeholder=" ...")
+        return head + textwrap.shorten(readable(said), WIDTH - len(head), placeholder=" ...")
 
-    def to_dict(self) -> dict[str, Any]:
-        questions = [one.to_dict() for one in self.questions]
+    def marked(self) -> dict[str, Any]:
+        questions = [one.marked() for one in self.questions]
         return {"set": self.set.name, "title": self.set.title, "term": self.set.term, "questions": questions}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SetReport(Result):
+class SetReport(MarkedResult):
     """The verdicts for one set. Of a single question the answer is no where a claim in it is refuted for this set."""
 
     set: ProblemSet
@@ -157,13 +157,13 @@ class SetReport(Result):
                 lines.append(wrap_text(head, indent=2, hang=widest + 15))
         return "\n".join([*lines, "", "Each by the premise of this set; add a question for what supports its verdict."])
 
-    def to_dict(self) -> dict[str, Any]:
-        rows = [{"label": label, "claims": [one.to_dict() for one in several]} for label, several in self.rows]
+    def marked(self) -> dict[str, Any]:
+        rows = [{"label": label, "claims": [one.marked() for one in several]} for label, several in self.rows]
         return {"set": self.set.name, "questions": rows}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SetProofs(Result):
+class SetProofs(MarkedResult):
     """The proofs of some questions, and their checklists with what each item should come to."""
 
     set: ProblemSet
@@ -173,13 +173,13 @@ class SetProofs(Result):
     def __str__(self) -> str:
         return "\n\n".join([*map(str, self.proofs), *(one.text(keys=True) for one in self.checklists)])
 
-    def to_dict(self) -> dict[str, Any]:
+    def marked(self) -> dict[str, Any]:
         proofs = [{"claim": one.claim, "parameters": one.parameters, "text": one.text} for one in self.proofs]
-        return {"set": self.set.name, "proofs": proofs, "checklists": [one.to_dict() for one in self.checklists]}
+        return {"set": self.set.name, "proofs": proofs, "checklists": [one.marked() for one in self.checklists]}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SetSolution(Result):
+class SetSolution(MarkedResult):
     """Verdicts for a set, proofs and checklists together."""
 
     checked: SetReport
@@ -192,8 +192,8 @@ class SetSolution(Result):
     def __str__(self) -> str:
         return f"{self.checked}\n\n{self.proved}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**self.checked.to_dict(), **self.proved.to_dict()}
+    def marked(self) -> dict[str, Any]:
+        return {**self.checked.marked(), **self.proved.marked()}
 
 
 def shell_label(label: str) -> str:

@@ -34,8 +34,8 @@ from regard.strict_json import parse_json
 from regard.written_numbers import in_full, is_finite_number
 
 if TYPE_CHECKING:
+    from regard.translator.studies.comparison_record import Comparison, Entry
     from regard.translator.studies.search_record import Tuning
-    from regard.translator.studies.summary import Comparison, Entry
 
 NAMES = ("defaults", "described", "embeddings", "sides", "tuned")
 VALIDATION = "validation perplexity"
@@ -147,7 +147,7 @@ def to_json(figures: Figures) -> str:
 
 def _comparison(content: Any) -> Comparison | None:
     """A comparison as the translator has it, its differences computed anew."""
-    from regard.translator.studies.summary import Comparison, differences_of
+    from regard.translator.studies.comparison_record import Comparison, differences_of
 
     if content is None:
         return None
@@ -162,8 +162,8 @@ def _comparison(content: Any) -> Comparison | None:
 
 
 def _entry(content: Any, seeds: int) -> Entry:
-    from regard.translator.scoring.intervals import t_interval
-    from regard.translator.studies.summary import Entry
+    from regard.translator.scoring.significance import t_interval
+    from regard.translator.studies.comparison_record import Entry
 
     parts = _keys("variant", _VARIANT, content)
     _check_figures("weights and cpu_seconds", [parts["weights"], parts["cpu_seconds"]], least=0.0)
@@ -199,8 +199,7 @@ def _comparison_content(comparison: Comparison | None) -> dict[str, Any] | None:
 
 def _study(content: Any) -> Tuning | None:
     """A search as the translator has it."""
-    from regard.translator.studies.importance import Importance
-    from regard.translator.studies.search_record import Trial, Tuning
+    from regard.translator.studies.search_record import Importance, Trial, Tuning
 
     if content is None:
         return None

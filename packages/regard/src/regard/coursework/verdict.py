@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.coursework.problem_sets import Source, find_set
 from regard.errors import InputError
+from regard.notation import readable, unmarked
 from regard.results import Result
 from regard.written_numbers import in_full
 
@@ -185,8 +186,20 @@ class Reading:
     ignores: tuple[str, ...] = ()
 
 
+class MarkedResult(Result):
+    """A result whose texts have their formulas marked: pages set them; dictionaries and JSON have them as typed."""
+
+    def marked(self) -> dict[str, Any]:
+        """The dictionary with the marks left in its texts, for a page."""
+        return super().to_dict()
+
+    def to_dict(self) -> dict[str, Any]:
+        typed: dict[str, Any] = unmarked(self.marked())
+        return typed
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReadingVerdict(Result):
+class ReadingVerdict(MarkedResult):
     """One reading with its verdict."""
 
     reading: str
@@ -199,15 +212,15 @@ class ReadingVerdict(Result):
         head = f"  {self.reading}: {self.verdict.status.value} ({support} {self.verdict.by})."
         aside = [f"({', '.join(self.ignored)}: no part in this reading.)"] if self.ignored else []
         lines = [wrap_text(text, indent=4) for text in (self.statement, *aside)]
-        return "\n".join([head, *lines, *self.verdict.lines()])
+        return "\n".join([readable(head), *lines, *self.verdict.lines()])
 
-    def to_dict(self) -> dict[str, Any]:
-        said = super().to_dict()
+    def marked(self) -> dict[str, Any]:
+        said = super().marked()
         return {**{name: said[name] for name in ("reading", "statement", "ignored")}, **said["verdict"]}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ClaimReport(Result):
+class ClaimReport(MarkedResult):
     """A claim, checked: a verdict for each reading.
 
     The first reading is the statement's own and decides, unless a set was asked for whose premise is another reading:
@@ -276,8 +289,8 @@ class ClaimReport(Result):
             for judged, place in rows
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        judged = [one.to_dict() for one in self.judged]
+    def marked(self) -> dict[str, Any]:
+        judged = [one.marked() for one in self.judged]
         sets = [
             {
                 "set": one.name,
@@ -366,12 +379,12 @@ def format_parameters(parameters: dict[str, float]) -> str:
 
 
 def wrap_text(text: str, *, indent: int = 0, hang: int = 0) -> str:
-    """Each line of the text within the width, indented."""
+    """Each line of the text within the width, indented, its formulas in Unicode."""
     lines = [
         # names of claims and options have hyphens, and are to be copied whole
         textwrap.fill(
             line, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang), break_on_hyphens=False
         )
-        for line in text.strip().splitlines()
+        for line in readable(text).strip().splitlines()
     ]
     return "\n".join(lines)

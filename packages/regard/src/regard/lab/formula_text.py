@@ -6,8 +6,7 @@ import re
 from functools import lru_cache
 
 from regard.lab.page import mathml
-from regard.latex import latex
-from regard.notation import pieces
+from regard.notation import latex, pieces
 
 LONG = 24  # letters of a formula that a narrow column may have to break
 RELATION = re.compile(r" (?=(?:=|<=|>=|<|>|!=|->|~|=>|<=>) )")
@@ -19,7 +18,7 @@ TRAILING = re.compile(r"<mo>([^<]*)</mo></mrow></math>$")
 def typeset(text: str) -> tuple[tuple[str, bool], ...]:
     """A text with its formulas as MathML: parts in order, each with whether it is MathML or prose.
 
-    >>> [part for part, is_formula in typeset("So n = 10 keys.") if not is_formula]
+    >>> [part for part, is_formula in typeset("So $n = 10$ keys.") if not is_formula]
     ['So ', ' keys.']
     """
     pairs: list[tuple[str, bool]] = []

@@ -21,7 +21,7 @@ from regard.lab.pages import claims, order, rank, translator
 from regard.lab.pages.copy import EPS
 from regard.lab.projection import QUERY
 from regard.lab.state import State, format_rows
-from regard.translator.runs.example import EXAMPLE, FOLDER
+from regard.translator.runs.files import EXAMPLE, FOLDER
 
 DIRECTIONS, NORMS = 16, (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 SPREADS = ("0", "0.1", "0.2", "0.3", "0.5", "0.8", "1", "2", "4")

@@ -9,7 +9,6 @@ any case. Where the browser is on another machine than the notebook (a hub, a cl
 from __future__ import annotations
 
 import atexit
-import html
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from regard.lab.hidden_parts import checked_parts
 from regard.lab.page import pages
 from regard.lab.server import Lab
 from regard.lab.state import format_rows, shortest_text
+from regard.markup import element
 from regard.web.frames import NOTEBOOKS, WORD, frame_tag
 
 _running: dict[frozenset[str], Lab] = {}  # by what they hide
@@ -113,8 +113,8 @@ def format_word(value: object) -> str:
 def _single_file_page(page: str, words: dict[str, str], hide: Sequence[str], height: int) -> NotebookPage:
     from regard.lab.offline_copy import single_file_page
 
-    inside = html.escape(single_file_page(page, words, hide=hide), quote=True)
-    frame = f'<iframe srcdoc="{inside}" width="100%" height="{height}" allow="clipboard-write"></iframe>'
+    inside = single_file_page(page, words, hide=hide)
+    frame = element("iframe", srcdoc=inside, width="100%", height=height, allow="clipboard-write")
     return NotebookPage(page=page, words=words, html=frame, address="")
 
 

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from html import escape
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from regard.lab.state import State
+from regard.markup import escape
 from regard.plugins import LAB_PAGES, load_plugins
 
 BAR = re.compile(r"<mo[^>]*>&#x02016;</mo>")
@@ -162,7 +162,7 @@ def mathml(formula: str, *, inline: bool = False) -> str:
 def _convert_formula(formula: str, inline: bool) -> str:
     from latex2mathml.converter import convert
 
-    formula = WORDS.sub(lambda match: escape(match[0], quote=False), formula)  # the converter copies them as they are
+    formula = WORDS.sub(lambda match: escape(match[0]), formula)  # the converter copies them as they are
     return with_both_bars(str(convert(formula, display="inline" if inline else "block")))
 
 

@@ -8,8 +8,18 @@ from functools import lru_cache
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.translator.runs.example import EXAMPLE, FOLDER, is_packaged, run_folder
-from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, read_json
+from regard.translator.runs.files import (
+    BEST,
+    EXAMPLE,
+    FOLDER,
+    LAST,
+    RUN,
+    SETTINGS,
+    VOCABULARY,
+    is_packaged,
+    read_json,
+    run_folder,
+)
 from regard.translator.runs.log import LOG, Epoch, finite_number
 from regard.translator.runs.records import Record, check_name, read_record
 

@@ -20,8 +20,7 @@ from regard.coursework.parameters import Parameter
 from regard.coursework.query_questions import EPS, N, orthonormal_rows, share_ruling
 from regard.coursework.question import Instance, Ruling, Size, bound_ruling, equality_ruling, make_size, worst_ruling
 from regard.errors import InputError
-from regard.mistakes.reference import sinusoids
-from regard.mistakes.reference_switches import FORMULAS
+from regard.mistakes.embedding import FORMULAS, halves, sinusoids
 from tiers import sampled
 
 WORDS = {"heads-summary", "the-cone-of-keys", "order-blindness-hurts", "translator-trained"}
@@ -199,20 +198,20 @@ WRONG = [
     ),
     (
         "positions-are-distinct",
-        lambda length, dim: sinusoids("i/d", length, dim),
+        lambda length, dim: sinusoids(length, dim, lambda i, d: (i / d, i / d)),
         "at position 1, column 2 (counted from 0) the formula has 0.00999983; yours has 0.0998334. Yours is exactly "
         "the exponent i/d in the sinusoidal table",
         {"dim": 4, "length": 2},
     ),
     (
         "positions-are-distinct",
-        lambda length, dim: sinusoids("interleaved", length + 1, dim)[1:],
+        lambda length, dim: sinusoids(length + 1, dim)[1:],
         "Yours is exactly positions counted from 1",
         {"dim": 2, "length": 2},
     ),
     (
         "positions-are-distinct",
-        lambda length, dim: sinusoids("halves", length, dim).astype(np.float32),
+        lambda length, dim: sinusoids(length, dim, arrange=halves).astype(np.float32),
         "Yours is exactly sinusoidal positions, sines in the first half",
         {"dim": 4, "length": 2},
     ),
@@ -239,12 +238,12 @@ def test_every_claim_but_those_that_ask_for_words_takes_an_answer() -> None:
     assert {name for name, *_ in WRONG} == set(RIGHT)
 
 
-SLIPS = [one for one in FORMULAS if one.value != "interleaved"]
+SLIPS = FORMULAS[1:]
 
 
 @pytest.mark.parametrize("slip", sampled(SLIPS, every=4, name=lambda slip: slip.name))
 def test_every_known_slip_in_a_table_of_positions_is_named(slip) -> None:
-    found = claims["positions-are-distinct"].check_answer(lambda length, dim: sinusoids(slip.value, length, dim))
+    found = claims["positions-are-distinct"].check_answer(slip.function)
     assert not found.answer
     assert slip.said in " ".join(str(found).split())
 

@@ -30,8 +30,7 @@ from regard.lab.run_list import run_numbers, scan_runs_with_example
 from regard.lab.server import Lab
 from regard.lab.state import State
 from regard.lab.themed_svg import draw_svg, themed_svg
-from regard.latex import formulas
-from regard.notation import pieces
+from regard.notation import latex_lines, pieces
 from regard.positions import positions
 from regard.web import background_tasks
 from regard.web.background_tasks import BackgroundTasks, start_early
@@ -545,7 +544,7 @@ def test_a_picture_has_no_style_of_its_own_and_the_pages_colours():
 
 @pytest.mark.parametrize("name", claims)
 def test_every_formula_of_a_claim_can_be_set(name):
-    for formula in formulas(claims[name].formula):
+    for formula in latex_lines(claims[name].formula):
         assert formula.count("{") == formula.count("}")
         assert mathml(formula).startswith("<math")
 

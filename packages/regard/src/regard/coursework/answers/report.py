@@ -119,7 +119,7 @@ class AnswerReport(Result):
             lines.append(wrap_text(f"It ran {self.confined}.", indent=2))
         if self.printed:
             first, *more = self.printed.splitlines()
-            lines.append(wrap_text(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}", indent=2))
+            lines.append(f"  Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}")
         return "\n".join(lines)
 
     def _head(self) -> str:

@@ -31,15 +31,15 @@ from regard.written_numbers import at_most
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]  # in order around, so that 0 and 2 are opposite
 FACES = (
-    "Any keys: a subset can be averaged within every eps exactly when it is the set of keys on a face of their convex "
-    "hull. For affinely independent keys (orthonormal ones, for example) that is every subset."
+    "Any keys: a subset can be averaged within every $eps$ exactly when it is the set of keys on a face of their "
+    "convex hull. For affinely independent keys (orthonormal ones, for example) that is every subset."
 )
 
 
 def check_orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
     _refuse(n, s)
     if s == n:
-        return holds("proof", "All keys: q = 0 gives each exactly 1/n.", region="for every subset")
+        return holds("proof", "All keys: $q = 0$ gives each exactly $1/n$.", region="for every subset")
     T = math.log((n - s) / eps)
     with balls.precise():
         # a hair beyond T, since at T the two sides are equal and no enclosure can tell
@@ -47,9 +47,9 @@ def check_orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
         if not total < balls.ball(eps):
             return not_refuted_verdict(1, "The enclosure did not confirm the proof.")
     return holds(
-        "proof, and an enclosure at this n, s and eps",
-        f"q = T (sum of the chosen keys), T = ln((n-s)/eps) = {T:.6g}, gives each of the {s} the weight 1/(s+eps) = "
-        f"{1 / (s + eps):.6g}.",
+        "proof, and an enclosure at this $n$, $s$ and $eps$",
+        f"$q = T$ (sum of the chosen keys), $T = ln((n-s)/eps) = {T:.6g}$, gives each of the {s} the weight "
+        f"$1/(s+eps) = {1 / (s + eps):.6g}$.",
         region="for every subset, and for all affinely independent keys (with a longer query)",
         tightness=f"this query has norm {max(T, 0) * math.sqrt(s):.6g}; the shortest "
         f"{max(T, 0) * math.sqrt(s * (n - s) / n):.6g}",
@@ -71,9 +71,9 @@ def check_arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
             *(Witness(a + c, "==", b + d) for a, b, c, d in zip(*SQUARE, strict=True)),
             Witness(1 / (2 + Fraction(1, 100)), ">", Fraction(1, 3)),  # what eps = 0.01 asks for, and what there is
         ),
-        counterexample="n = 3, keys 0, 1, 2 on a line, subset {0, 2}: s_1 = (s_0 + s_2)/2, so alpha_1 >= min(alpha_0, "
-        "alpha_2) and the least share is at most 1/3. Unit keys: opposite corners of a square, s_0 + s_2 = s_1 + s_3, "
-        "so at most 1/4",
+        counterexample="$n = 3$, keys 0, 1, 2 on a line, subset {0, 2}: $s_1 = (s_0 + s_2)/2$, so $alpha_1 >= "
+        "min(alpha_0, alpha_2)$ and the least share is at most 1/3. Unit keys: opposite corners of a square, $s_0 + "
+        "s_2 = s_1 + s_3$, so at most 1/4",
         region="exactly for the subsets that are the keys of a face of the hull",
         correction=FACES,
     )
@@ -104,26 +104,30 @@ def prove(*, n: int, s: int, eps: float) -> str:
     _refuse(n, s)
     T = math.log((n - s) / eps) if s < n else 0.0
     return f"""\
-All keys, s = n: q = 0 gives each exactly 1/n, more than 1/(n+eps). So let s < n.
+All keys, $s = n$: $q = 0$ gives each exactly $1/n$, more than $1/(n+eps)$. So let $s < n$.
 
-Orthonormal keys. q = T (sum of k_i over S) has the scores T on S and 0 elsewhere, so each of S gets 1/(s + (n-s)
-e^-T), which is 1/(s+eps) at T = ln((n-s)/eps). Affinely independent keys: the equations k_i.q = T + c on S and k_i.q
-= c elsewhere have a solution (q, c), since the rows (k_i, -1) are linearly independent, so the weights are the same.
+Orthonormal keys. $q = T$ (sum of $k_i$ over $S$) has the scores $T$ on $S$ and 0 elsewhere, so each of $S$ gets $1/(s +
+(n-s) e^-T)$, which is $1/(s+eps)$ at $T = ln((n-s)/eps)$. Affinely independent keys: the equations $k_i.q = T + c$ on
+$S$ and $k_i.q = c$ elsewhere have a solution $(q, c)$, since the rows $(k_i, -1)$ are linearly independent, so the
+weights are the same.
 
-Any keys, faces are enough. If S is the set of keys on a face, some u has k_i.u = h on S and k_i.u < h elsewhere (u =
-0 for the whole hull). q = T u gives equal weights on S, and the others' total falls to 0 as T grows.
+Any keys, faces are enough. If $S$ is the set of keys on a face, some $u$ has $k_i.u = h$ on $S$ and $k_i.u < h$
+elsewhere ($u = 0$ for the whole hull). $q = T u$ gives equal weights on $S$, and the others' total falls to 0 as $T$
+grows.
 
-Any keys, faces are necessary. Let S be no such set, F the smallest face that contains S, and m a key on F outside of
-S: there is one, or S would be the set of keys on F. The mean x of S lies in the relative interior of F: a smaller
-face of F that contained x would contain all of S. If k_m = x, let r be all the weight on m. Otherwise one can go a
-little further from k_m through x and stay in F. Either way x is a combination r of the keys on F with r_m > 0. The
-uniform weights p on S give the same x, and so does w = (1-t) p + t r, whose entropy is above H(p) = ln s for small t >
-0, because the slope of -w ln w is infinite at the weight of m, which starts from 0, and finite at every key of S.
+Any keys, faces are necessary. Let $S$ be no such set, $F$ the smallest face that contains $S$, and $m$ a key on $F$
+outside of $S$: there is one, or $S$ would be the set of keys on $F$. The mean $x$ of $S$ lies in the relative interior
+of $F$: a smaller face of $F$ that contained $x$ would contain all of $S$. If $k_m = x$, let $r$ be all the weight on
+$m$. Otherwise one can go a little further from $k_m$ through $x$ and stay in $F$. Either way $x$ is a combination $r$
+of the keys on $F$ with $r_m > 0$. The uniform weights $p$ on $S$ give the same $x$, and so does $w = (1-t) p + t r$,
+whose entropy is above $H(p) = ln s$ for small $t > 0$, because the slope of $-w ln w$ is infinite at the weight of $m$,
+which starts from 0, and finite at every key of $S$.
 
-For every q, LSE(s) >= w.s + H(w) = (mean of s over S) + H(w) >= (least s on S) + H(w). So the least weight on S is at
-most e^-H(w) < 1/s, for every q: some eps > 0 is out of reach.
+For every $q$, $LSE(s) >= w.s + H(w) =$ (mean of $s$ over $S$) $+ H(w) >=$ (least $s$ on $S$) $+ H(w)$. So the least
+weight on $S$ is at most $e^-H(w) < 1/s$, for every $q$: some $eps > 0$ is out of reach.
 
-Here n = {n}, s = {s}, eps = {eps:g}: T = {T:.6g}, each of the {s} gets {1 / (s + (eps if s < n else 0)):.6g}."""
+Here $n = {n}$, $s = {s}$, $eps = {eps:g}$: $T = {T:.6g}$, each of the {s} gets
+{1 / (s + (eps if s < n else 0)):.6g}."""
 
 
 def draw(figure: Any, *, n: int, s: int, eps: float) -> None:
@@ -160,7 +164,7 @@ QUESTION = Question(
         "subset": "an array of s different indices of keys",
         "eps": "a number with 0 < eps < 1",
     },
-    task="A query that gives each of the s keys a weight of at least 1/(s+eps).",
+    task="A query that gives each of the $s$ keys a weight of at least $1/(s+eps)$.",
     returns="a query, an array of d numbers",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
@@ -181,7 +185,7 @@ CLAIM = Claim(
     name="average-of-any-subset",
     topic="attention",
     statement="The same idea extends to any subset of the values: some query averages them.",
-    formula="for every S there is q with alpha_i >= 1/(|S| + eps) for every i in S",
+    formula="for every $S$ there is $q$ with $alpha_i >= 1/(|S| + eps)$ for every $i$ in $S$",
     sources=(Source("self-attention-written", "(c)", note="its first sentences"),),
     parameters=(
         number_of_keys(),
@@ -191,18 +195,18 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="orthonormal keys",
-            statement="Orthonormal keys: every subset can be averaged within every eps > 0.",
+            statement="Orthonormal keys: every subset can be averaged within every $eps > 0$.",
             check=check_orthonormal_keys,
         ),
         Reading(
             name="any keys",
-            statement="Any distinct keys: every subset can be averaged within every eps > 0.",
+            statement="Any distinct keys: every subset can be averaged within every $eps > 0$.",
             check=check_arbitrary_keys,
             ignores=("n", "s", "eps"),
         ),
         Reading(
             name="faces",
-            statement="Any keys: a subset can be averaged within every eps exactly when it is the keys of a face.",
+            statement="Any keys: a subset can be averaged within every $eps$ exactly when it is the keys of a face.",
             check=check_faces_of_a_square,
             ignores=("n", "s", "eps"),
         ),

@@ -52,13 +52,13 @@ def check_arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
     exact = Fraction(eps)
     return holds(
         "proof, and an enclosure of the weights",
-        f"q = T (k_a + k_b) with T = ln((n-2)/eps) = {at_most(T, 6)} gives both 1/(2+eps) = "
-        f"{at_least(1 / (2 + exact), 6)}; then ||c - (v_a+v_b)/2|| <= eps/(2+eps) D = "
-        f"{at_most(exact / (2 + exact), 6)} D, D the largest distance of another value from the average."
+        f"$q = T (k_a + k_b)$ with $T = ln((n-2)/eps) = {at_most(T, 6)}$ gives both $1/(2+eps) = "
+        f"{at_least(1 / (2 + exact), 6)}$; then $||c - (v_a+v_b)/2|| <= eps/(2+eps) D = "
+        f"{at_most(exact / (2 + exact), 6)} D$, $D$ the largest distance of another value from the average."
         if n > 2
-        else "With two keys q = 0 gives both 1/2, and the average is exact.",
-        region="for all n >= 2 and eps > 0; for n = 2 the average is exact",
-        tightness="the distance is exactly (n-2)e^-T/(2+(n-2)e^-T) times the distance of the others' mean from the "
+        else "With two keys $q = 0$ gives both 1/2, and the average is exact.",
+        region="for all $n >= 2$ and $eps > 0$; for $n = 2$ the average is exact",
+        tightness="the distance is exactly $(n-2)e^-T/(2+(n-2)e^-T)$ times the distance of the others' mean from the "
         f"average; the shortest query that does as well has norm {T * math.sqrt(2 * max(n - 2, 0) / n):.6g} instead of "
         f"{T * math.sqrt(2):.6g}",
         scale=T,
@@ -69,21 +69,21 @@ def _tilt_verdict(n: int, eps: float, tilt: float) -> Verdict:
     """With unequal scores: e^|tilt T| <= 1 + eps keeps T below eps/|tilt|, and the others then keep more than eps."""
     if n == 2:
         return holds(
-            "proof", "With two keys T = 0 does it, whatever the tilt: both weights are 1/2.", region="for n = 2"
+            "proof", "With two keys $T = 0$ does it, whatever the tilt: both weights are 1/2.", region="for $n = 2$"
         )
     small = min(Fraction(eps), abs(Fraction(tilt)), Fraction(1, 4))
     longest = small / abs(Fraction(tilt))
     with balls.precise():
         others = balls.rest(balls.ball(longest * min(Fraction(1), 1 - Fraction(tilt))), [(n - 2, 0)])
     return refuted_verdict(
-        f"With q = T (k_a + (1 - tilt) k_b), tilt = {in_full(tilt)}, the ratio of the two weights is e^(tilt T), which "
-        "grows with T.",
+        f"With $q = T$ ($k_a +$ ($1 -$ tilt) $k_b$), tilt $= {in_full(tilt)}$, the ratio of the two weights is "
+        "e^(tilt $T$), which grows with $T$.",
         witness=Witness(others, ">", small),
-        counterexample=f"n = {n}, eps = {float(small):.6g}: e^|tilt T| <= 1 + eps needs T <= eps/|tilt| = "
-        f"{float(longest):.6g}, and at that T the others still have {float(others.mid()):.6g} against the lesser of "
-        "the two, more than eps",
-        region="for every eps > 0 only with equal scores of a and b, or for n = 2",
-        correction="q = T (k_a + k_b): equal scores, and 1/(2 + (n-2) e^-T) each.",
+        counterexample=f"$n = {n}$, $eps = {float(small):.6g}$: e^|tilt $T| <= 1 + eps$ needs $T <=$ eps/|tilt| $= "
+        f"{float(longest):.6g}$, and at that $T$ the others still have {float(others.mid()):.6g} against the lesser of "
+        "the two, more than $eps$",
+        region="for every $eps > 0$ only with equal scores of $a$ and $b$, or for $n = 2$",
+        correction="$q = T (k_a + k_b)$: equal scores, and $1/(2 + (n-2) e^-T)$ each.",
     )
 
 
@@ -105,7 +105,7 @@ def check_computed_by_attend(*, n: int, eps: float, tilt: float) -> Verdict:
             witness=_distance_witness(attend(query, keys, found).output.tolist(), found.tolist(), eps),
             counterexample=f"{few} orthonormal keys, random values (seed 0), tilt {in_full(tilt)}",
             region="for tilt 0",
-            correction="q = T (k_a + k_b).",
+            correction="$q = T (k_a + k_b)$.",
         )
     return not_refuted_verdict(
         TRIALS,
@@ -130,35 +130,37 @@ def _distance_witness(output: list[float], values: list[list[float]], eps: float
 def prove(*, n: int, eps: float, tilt: float) -> str:
     T = strength(n, eps)
     return f"""\
-Orthonormal keys, q = T (k_a + k_b): the scores are T for a and b, and 0 for the others. So alpha_a = alpha_b = 1/(2
-+ R) with R = (n-2) e^-T, and each other key has e^-T/(2 + R).
+Orthonormal keys, $q = T (k_a + k_b)$: the scores are $T$ for $a$ and $b$, and 0 for the others. So $alpha_a = alpha_b =
+1/(2 + R)$ with $R = (n-2) e^-T$, and each other key has $e^-T/(2 + R)$.
 
-c - (v_a + v_b)/2 = sum over the others of alpha_i (v_i - (v_a + v_b)/2), because alpha_a = alpha_b = (1 - sum of the
-others)/2. So ||c - (v_a+v_b)/2|| = R/(2+R) ||w - (v_a+v_b)/2|| <= R/(2+R) D, w the mean of the other values and D
-the largest distance of one of them from (v_a+v_b)/2.
+$c - (v_a + v_b)/2 =$ sum over the others of $alpha_i (v_i - (v_a + v_b)/2)$, because $alpha_a = alpha_b =$ ($1 -$ sum
+of the others)/2. So $||c - (v_a+v_b)/2|| = R/(2+R) ||w - (v_a+v_b)/2|| <= R/(2+R) D$, $w$ the mean of the other values
+and $D$ the largest distance of one of them from $(v_a+v_b)/2$.
 
-R falls to 0 as T grows: the output comes as close as one likes. R = eps at T = ln((n-2)/eps), where both weights are
-1/(2+eps) and the distance is at most eps/(2+eps) D.
+$R$ falls to 0 as $T$ grows: the output comes as close as one likes. $R = eps$ at $T = ln((n-2)/eps)$, where both
+weights are $1/(2+eps)$ and the distance is at most $eps/(2+eps) D$.
 
-Here n = {n}, eps = {eps:g}: T = {T:.6g}, ||q|| = {T * math.sqrt(2):.6g}, distance at most
-{at_most(eps / (2 + eps), 6)} D."""
+Here $n = {n}$, $eps = {eps:g}$: $T = {T:.6g}$, $||q|| = {T * math.sqrt(2):.6g}$, distance at most
+${at_most(eps / (2 + eps), 6)} D$."""
 
 
 def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
     made = axes(
         figure,
-        title=f"Orthonormal keys, n = {n}: the two weights as the query grows",
-        xlabel="T, in q = T (k_a + k_b)",
+        title=f"Orthonormal keys, $n = {n}$: the two weights as the query grows",
+        xlabel="$T$, in $q = T (k_a + k_b)$",
         ylabel="weight",
         ylim=(0, 1.02),
     )
     T = np.linspace(0, max(2 * strength(n, eps), 6), 200)
-    made.plot(T, 1 / (2 + (n - 2) * np.exp(-T)), color=BLUE, lw=2, label="each of a and b")
-    made.plot(T, 1 / (1 + np.exp(-0.2 * T) + (n - 2) * np.exp(-T)), "--", color=VERMILION, label="a, if b has 0.8 T")
+    made.plot(T, 1 / (2 + (n - 2) * np.exp(-T)), color=BLUE, lw=2, label="each of $a$ and $b$")
     made.plot(
-        T, 1 / (1 + np.exp(0.2 * T) + (n - 2) * np.exp(-0.8 * T)), ":", color=VERMILION, label="b, if b has 0.8 T"
+        T, 1 / (1 + np.exp(-0.2 * T) + (n - 2) * np.exp(-T)), "--", color=VERMILION, label="a, if $b$ has $0.8 T$"
     )
-    made.plot([strength(n, eps)], [1 / (2 + eps)], "o", color=ORANGE, label=f"1/(2+eps), eps = {eps:g}")
+    made.plot(
+        T, 1 / (1 + np.exp(0.2 * T) + (n - 2) * np.exp(-0.8 * T)), ":", color=VERMILION, label="$b$, if $b$ has $0.8 T$"
+    )
+    made.plot([strength(n, eps)], [1 / (2 + eps)], "o", color=ORANGE, label=f"$1/(2+eps)$, $eps = {eps:g}$")
     made.legend(frameon=False, loc="best")
 
 
@@ -191,8 +193,8 @@ QUESTION = Question(
         "eps": "a number with 0 < eps < 1",
     },
     statement="Orthonormal keys: there is a query whose output is close to (v_a + v_b)/2.",
-    task="A query that gives the keys a and b a weight of at least 1/(2+eps) each, so that the output is within "
-    "eps/(2+eps) times the values' spread of their average.",
+    task="A query that gives the keys $a$ and $b$ a weight of at least $1/(2+eps)$ each, so that the output is within "
+    "$eps/(2+eps)$ times the values' spread of their average.",
     returns="a query, an array of d numbers",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(N, EXTRA, EPS),
@@ -207,9 +209,9 @@ QUESTION = Question(
 CLAIM = Claim(
     name="average-of-two",
     topic="attention",
-    statement="Orthonormal keys: there is a query whose output is close to (v_a + v_b)/2; say how close.",
-    formula="q = T (k_a + k_b):  ||c - (v_a + v_b)/2|| <= R/(2+R) D,  R = (n-2) e^-T,  "
-    "D the largest distance of another value from (v_a + v_b)/2",
+    statement="Orthonormal keys: there is a query whose output is close to $(v_a + v_b)/2$; say how close.",
+    formula="$q = T (k_a + k_b)$:  $||c - (v_a + v_b)/2|| <= R/(2+R) D$,  $R = (n-2) e^-T$,  "
+    "$D$ the largest distance of another value from $(v_a + v_b)/2$",
     sources=(
         Source("sequence-models-hw3", "3(b)"),
         Source("cs224n-w25-a4", "1-2"),
@@ -218,18 +220,20 @@ CLAIM = Claim(
     parameters=(
         number_of_keys(),
         slack(),
-        Parameter(name="tilt", default=0.0, meaning="q = T (k_a + (1-tilt) k_b), 0 in the answer", least=-1, most=1),
+        Parameter(
+            name="tilt", default=0.0, meaning="$q = T$ ($k_a +$ (1-tilt) $k_b$), 0 in the answer", least=-1, most=1
+        ),
     ),
     readings=(
         Reading(
             name="as close as you like",
-            statement="For every eps > 0 some q gives a and b at least 1/(2+eps) each, so that c is within eps/(2+eps) "
-            "D of the average.",
+            statement="For every $eps > 0$ some $q$ gives $a$ and $b$ at least $1/(2+eps)$ each, so that $c$ is "
+            "within $eps/(2+eps) D$ of the average.",
             check=check_arbitrarily_close,
         ),
         Reading(
             name="as attend computes it",
-            statement="The output that attend computes for that q is within the bound (and 1e-14 for rounding), on "
+            statement="The output that attend computes for that $q$ is within the bound (and 1e-14 for rounding), on "
             "random values.",
             check=check_computed_by_attend,
         ),

@@ -46,8 +46,8 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     if eps > n:
         return holds(
             "proof",
-            f"For eps up to n. Here eps = {in_full(eps)} is above n = {n}, of which this reading says nothing: the "
-            "reading 'every eps' does.",
+            f"For $eps$ up to $n$. Here $eps = {in_full(eps)}$ is above $n = {n}$, of which this reading says "
+            "nothing: the reading 'every $eps'$ does.",
         )
     budget = factor * math.log(n / eps)
     hardest = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
@@ -55,8 +55,8 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     tight = (
         f"the shortest query has norm {shortest_norm(n, eps):.6g}, "
         f"{shortest_norm(n, eps) / budget if budget else 0:.2%} of the "
-        f"budget {budget:.6g}; the adversary over n and eps found {found} % (n = {hardest.at['n']:g}, "
-        f"eps = {hardest.at['eps']:.2g}), and always it is below {most} %. {_solver_sentence(min(n, 200), eps)}"
+        f"budget {budget:.6g}; the adversary over n and $eps$ found {found} % $(n = {hardest.at['n']:g}, "
+        f"eps = {hardest.at['eps']:.2g})$, and always it is below {most} %. {_solver_sentence(min(n, 200), eps)}"
     )
     with sharp_precision(n, eps):
         # the score of either key under a query of the budget's norm along their bisector
@@ -65,10 +65,10 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         if not (others < balls.ball(eps)):
             return not_refuted_verdict(hardest.tries, "The enclosure did not confirm the proof.", tightness=tight)
     return holds(
-        "proof, and an enclosure at this n and eps",
-        f"q = (budget/sqrt 2)(k_0 + k_1), of norm {budget:.6g}, leaves the others {float(others.mid()):.3g} "
-        f"against key 0, less than eps = {in_full(eps)}.",
-        region="for all n >= 2 and 0 < eps <= n; for eps > n the budget is negative and no query fits",
+        "proof, and an enclosure at this $n$ and $eps$",
+        f"$q = (budget/sqrt 2)(k_0 + k_1)$, of norm {budget:.6g}, leaves the others {float(others.mid()):.3g} "
+        f"against key 0, less than $eps = {in_full(eps)}$.",
+        region="for all $n >= 2$ and $0 < eps <= n$; for $eps > n$ the budget is negative and no query fits",
         tightness=tight,
         budget=budget,
         needed=shortest_norm(n, eps),
@@ -87,13 +87,13 @@ def _solver_sentence(n: int, eps: float) -> str:
     from regard import design
 
     if eps < SMALLEST:
-        return f"(The solver is not asked for eps below {in_full(SMALLEST)}.)"
+        return f"(The solver is not asked for $eps$ below {in_full(SMALLEST)}.)"
     try:
         answer = design.share(np.eye(n), [0, 1], eps=eps)
     except CouldNotFindOut:  # the proof does not need it
-        return "(The solver could not certify its own answer at this eps.)"
+        return "(The solver could not certify its own answer at this $eps.$)"
     return (
-        f"The solver confirms the shortest for n = {n}: {answer.norm or 0:.9g} (formula {shortest_norm(n, eps):.9g})."
+        f"The solver confirms the shortest for $n = {n}$: {answer.norm or 0:.9g} (formula {shortest_norm(n, eps):.9g})."
     )
 
 
@@ -117,9 +117,9 @@ def _small_factor_verdict(n: int, eps: float, factor: float) -> Verdict:
     return refuted_verdict(
         f"The norm of the shortest query and the budget: {more}.",
         witness=_excess_witness(at, small, factor),
-        counterexample=f"n = {at}, eps = {in_full(float(small))}: {more}",
-        region="for every n and eps when the factor is at least sqrt(2) = 1.41421...",
-        correction="The shortest query has norm sqrt(2(n-2)/n) ln((n-2)/eps) for eps < n - 2, and 0 otherwise.",
+        counterexample=f"$n = {at}$, $eps = {in_full(float(small))}$: {more}",
+        region="for every $n$ and $eps$ when the factor is at least $sqrt(2) = 1.41421...$",
+        correction="The shortest query has norm $sqrt(2(n-2)/n) ln((n-2)/eps)$ for $eps < n - 2$, and 0 otherwise.",
     )
 
 
@@ -127,11 +127,12 @@ def check_half_budget(*, n: int, eps: float, factor: float) -> Verdict:
     here = ""
     if eps <= n:
         half = math.sqrt(2) * math.log(n / eps)
-        here = f" At this n and eps that is {half:.6g}, and {shortest_norm(n, eps):.6g} is needed."
+        here = f" At this $n$ and $eps$ that is {half:.6g}, and {shortest_norm(n, eps):.6g} is needed."
     return holds(
         "proof",
-        f"For every n >= 2 and 0 < eps <= n a query of norm sqrt(2) ln(n/eps) is enough, half the stated budget.{here}",
-        tightness="sqrt(2) is the best constant: needed / ln(n/eps) -> sqrt(2) as n grows",
+        "For every $n >= 2$ and $0 < eps <= n$ a query of norm $sqrt(2) ln(n/eps)$ is enough, half the stated "
+        f"budget.{here}",
+        tightness="$sqrt(2)$ is the best constant: needed $/ ln(n/eps) -> sqrt(2)$ as $n$ grows",
     )
 
 
@@ -140,54 +141,54 @@ def check_every_eps(*, n: int, eps: float, factor: float) -> Verdict:
     with balls.precise():
         budget = balls.ball(factor) * (balls.ball(few) / balls.ball(large)).log()
     return refuted_verdict(
-        f"ln(n/eps) < 0 for eps > n: the budget is {float(budget.mid()):.4g}, and no query has a negative norm.",
+        f"$ln(n/eps) < 0$ for $eps > n$: the budget is {float(budget.mid()):.4g}, and no query has a negative norm.",
         witness=Witness(budget, "<", 0),
-        counterexample=f"n = {few}, eps = {in_full(large)} (q = 0 would give every key 1/n >= 1/(2+eps))",
-        region="for all n >= 2 and 0 < eps <= n",
-        correction="||q|| <= 2 sqrt(2) max(0, ln(n/eps)).",
+        counterexample=f"$n = {few}$, $eps = {in_full(large)}$ ($q = 0$ would give every key $1/n >= 1/(2+eps)$)",
+        region="for all $n >= 2$ and $0 < eps <= n$",
+        correction="$||q|| <= 2 sqrt(2) max(0, ln(n/eps))$.",
     )
 
 
 def prove(*, n: int, eps: float, factor: float) -> str:
     T = math.log(max(n - 2, 0) / eps) if n > 2 else -math.inf
-    exact = f"{T:.6g} sqrt(2*{n - 2}/{n}) = {shortest_norm(n, eps):.6g}" if n - 2 > eps else "0, as q = 0 is enough"
+    exact = f"${T:.6g} sqrt(2*{n - 2}/{n}) = {shortest_norm(n, eps):.6g}$" if n - 2 > eps else "0, as $q = 0$ is enough"
     return f"""\
-Write L = ln(n/eps), at least 0 for 0 < eps <= n, and take q = L (k_0 + k_1), of norm sqrt(2) L, half the budget. The
-scores are L for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so alpha_0 = alpha_1 = 1/(2 + (n-2)
-e^-L), and (n-2) e^-L = (n-2) eps/n < eps. So both are at least 1/(2+eps). Twice that query, of norm 2 sqrt(2) L, does
-so too.
+Write $L = ln(n/eps)$, at least 0 for $0 < eps <= n$, and take $q = L (k_0 + k_1)$, of norm $sqrt(2) L$, half the
+budget. The scores are $L$ for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so $alpha_0 = alpha_1 = 1/(2
++ (n-2) e^-L)$, and $(n-2) e^-L = (n-2) eps/n < eps$. So both are at least $1/(2+eps)$. Twice that query, of norm $2
+sqrt(2) L$, does so too.
 
-The shortest, where q = 0 is enough. q = 0 gives every key 1/n, which is at least 1/(2+eps) exactly when n - 2 <= eps.
-So for n = 2, and for eps >= n - 2, the shortest query is 0.
+The shortest, where $q = 0$ is enough. $q = 0$ gives every key $1/n$, which is at least $1/(2+eps)$ exactly when $n - 2
+<= eps$. So for $n = 2$, and for $eps >= n - 2$, the shortest query is 0.
 
-The shortest, for n >= 3 and eps < n - 2. Let the demand hold for some q. Then sum over i > 1 of e^(s_i - s_0) <= 1 +
-eps - e^(s_1 - s_0), and the same with 0 and 1 exchanged; adding the two and using e^x + e^-x >= 2, sum over i > 1 of
-(e^(s_i - s_0) + e^(s_i - s_1)) <= 2 eps. By convexity the left side is at least 2 (n-2) e^-D, D = (s_0 + s_1)/2 -
-mean of the other scores, hence D >= ln((n-2)/eps) = T, and T > 0.
+The shortest, for $n >= 3$ and $eps < n - 2$. Let the demand hold for some $q$. Then sum over $i > 1$ of $e^(s_i - s_0)
+<= 1 + eps - e^(s_1 - s_0)$, and the same with 0 and 1 exchanged; adding the two and using $e^x + e^-x >= 2$, sum over
+$i > 1$ of $(e^(s_i - s_0) + e^(s_i - s_1)) <= 2 eps$. By convexity the left side is at least $2 (n-2) e^-D$, $D = (s_0
++ s_1)/2 -$ mean of the other scores, hence $D >= ln((n-2)/eps) = T$, and $T > 0$.
 
-D = q.u with u = (k_0 + k_1)/2 - (mean of the others), and ||u||^2 = 1/2 + 1/(n-2) = n/(2(n-2)). So ||q|| >= D/||u||
->= T/||u|| = T sqrt(2(n-2)/n), attained by q = T u/||u||^2: its scores of 0 and 1 are equal, those of the others are
-equal and T below, so (n-2) e^-T = eps and both weights are 1/(2+eps) exactly.
+$D = q.u$ with $u = (k_0 + k_1)/2 -$ (mean of the others), and $||u||^2 = 1/2 + 1/(n-2) = n/(2(n-2))$. So $||q|| >=
+D/||u|| >= T/||u|| = T sqrt(2(n-2)/n)$, attained by $q = T u/||u||^2$: its scores of 0 and 1 are equal, those of the
+others are equal and $T$ below, so $(n-2) e^-T = eps$ and both weights are $1/(2+eps)$ exactly.
 
-Against the budget: where q = 0 is enough nothing is needed. Otherwise 0 < T < L and sqrt(2(n-2)/n) < sqrt(2), so less
-than half of 2 sqrt(2) L is needed. No factor below sqrt(2) is enough for all n and eps: needed/L tends to
-sqrt(2(n-2)/n) as eps -> 0, and that to sqrt(2) as n grows.
+Against the budget: where $q = 0$ is enough nothing is needed. Otherwise $0 < T < L$ and $sqrt(2(n-2)/n) < sqrt(2)$, so
+less than half of $2 sqrt(2) L$ is needed. No factor below $sqrt(2)$ is enough for all $n$ and $eps$: needed/L tends to
+$sqrt(2(n-2)/n)$ as $eps -> 0$, and that to $sqrt(2)$ as $n$ grows.
 
-Here n = {n}, eps = {eps:g}: the budget is {2 * math.sqrt(2) * math.log(n / eps):.6g}, the shortest query has norm
+Here $n = {n}$, $eps = {eps:g}$: the budget is {2 * math.sqrt(2) * math.log(n / eps):.6g}, the shortest query has norm
 {exact}."""
 
 
 def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
     made = axes(
         figure,
-        title=f"Averaging two of n orthonormal keys, eps = {eps:g}",
-        xlabel="n, number of keys",
+        title=f"Averaging two of $n$ orthonormal keys, $eps = {eps:g}$",
+        xlabel="$n$, number of keys",
         ylabel="norm of the query",
         xscale="log",
     )
     grid = np.unique(np.geomspace(2, max(1000, n), 120).round())
     made.plot(grid, 2 * math.sqrt(2) * np.log(grid / eps), color=VERMILION, ls="--", label="the stated budget")
-    made.plot(grid, math.sqrt(2) * np.log(grid / eps), color=ORANGE, label="sqrt(2) ln(n/eps), enough")
+    made.plot(grid, math.sqrt(2) * np.log(grid / eps), color=ORANGE, label="$sqrt(2) ln(n/eps)$, enough")
     made.plot(grid, [shortest_norm(m, eps) for m in grid], color=BLUE, lw=2, label="the shortest query")
     made.legend(frameon=False, loc="best")
 
@@ -198,7 +199,7 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
 def judge_average_within_budget(instance: Instance, query: Any) -> Ruling:
     keys, eps = instance.given["keys"], instance.given["eps"]
     budget = 2 * math.sqrt(2) * math.log(len(keys) / eps)
-    return worst_ruling(share_ruling(query, keys, [0, 1], eps), norm_ruling(query, budget, "2 sqrt(2) ln(n/eps)"))
+    return worst_ruling(share_ruling(query, keys, [0, 1], eps), norm_ruling(query, budget, "$2 sqrt(2) ln(n/eps)$"))
 
 
 QUESTION = Question(
@@ -207,7 +208,8 @@ QUESTION = Question(
         "keys": "an n x d array of orthonormal keys, one row each",
         "eps": "a number with 0 < eps < 1",
     },
-    task="A query of norm at most 2 sqrt(2) ln(n/eps) that gives the keys 0 and 1 a weight of at least 1/(2+eps) each.",
+    task="A query of norm at most $2 sqrt(2) ln(n/eps)$ that gives the keys 0 and 1 a weight of at least $1/(2+eps)$ "
+    "each.",
     returns="a query, an array of d numbers",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(N, EXTRA, EPS),
@@ -221,9 +223,9 @@ QUESTION = Question(
 CLAIM = Claim(
     name="average-within-budget",
     topic="attention",
-    statement="Orthonormal keys: some q of norm at most 2 sqrt(2) ln(n/eps) gives keys 0 and 1 at least 1/(2+eps) "
-    "each.",
-    formula="there is q, ||q|| <= 2 sqrt(2) ln(n/eps):  alpha_0, alpha_1 >= 1/(2+eps)",
+    statement="Orthonormal keys: some $q$ of norm at most $2 sqrt(2) ln(n/eps)$ gives keys 0 and 1 at least "
+    "$1/(2+eps)$ each.",
+    formula="there is $q$, $||q|| <= 2 sqrt(2) ln(n/eps)$:  $alpha_0$, $alpha_1 >= 1/(2+eps)$",
     sources=(Source("attention-position-svd", "Attention (b)", note="its keys 1 and 2 are our 0 and 1"),),
     parameters=(
         number_of_keys(),
@@ -231,7 +233,7 @@ CLAIM = Claim(
         Parameter(
             name="factor",
             default=2 * math.sqrt(2),
-            meaning="of the budget, 2 sqrt(2) in the statement",
+            meaning="of the budget, $2 sqrt(2)$ in the statement",
             least=0.001,
             most=99,
         ),
@@ -239,19 +241,20 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="as stated",
-            statement="For every n >= 2 and 0 < eps <= n (the set asks for eps < 1) there is such a query.",
+            statement="For every $n >= 2$ and $0 < eps <= n$ (the set asks for $eps < 1$) there is such a query.",
             check=check_within_budget,
         ),
         Reading(
             name="half the budget",
-            statement="Already sqrt(2) ln(n/eps) is enough (0 < eps <= n): the stated budget, 2 sqrt(2) ln(n/eps), is "
-            "at least twice what is needed.",
+            statement="Already $sqrt(2) ln(n/eps)$ is enough $(0 < eps <= n)$: the stated budget, $2 sqrt(2) "
+            "ln(n/eps)$, is at least twice what is needed.",
             check=check_half_budget,
             ignores=("factor",),
         ),
         Reading(
             name="every eps",
-            statement="For every n >= 2 and every eps > 0 there is such a query: the question itself sets no limit.",
+            statement="For every $n >= 2$ and every $eps > 0$ there is such a query: the question itself sets no "
+            "limit.",
             check=check_every_eps,
         ),
     ),

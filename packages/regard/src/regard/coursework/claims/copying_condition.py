@@ -18,7 +18,8 @@ from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
 
 EXACT = (
-    "alpha_j >= 1/(1+eps) exactly when s_j - LSE(other scores) >= ln(1/eps). Proof: alpha_j = 1/(1 + e^(LSE - s_j))."
+    "$alpha_j >= 1/(1+eps)$ exactly when $s_j -$ LSE(other scores) $>= ln(1/eps)$. Proof: $alpha_j = 1/(1 + e^(LSE - "
+    "s_j))$."
 )
 
 
@@ -29,19 +30,19 @@ def check_sufficient(*, n: int, eps: float, shift: float) -> Verdict:
             total = balls.ball(eps) * (-balls.ball(shift)).exp()
         less = inequality(1 / (1 + eps * math.exp(-shift)), "<", 1 / (1 + eps))
         return refuted_verdict(
-            f"All others at the threshold: their total is e^{in_full(-shift)} eps, more than eps.",
+            f"All others at the threshold: their total is $e^{in_full(-shift)} eps$, more than $eps$.",
             witness=Witness(total, ">", balls.ball(eps)),
-            counterexample=f"n = {n}, eps = {in_full(eps)}, all others ln((n-1)/eps) - {in_full(-shift)} behind: "
-            f"alpha_j and 1/(1+eps): {less}",
-            region="for margins of at least ln((n-1)/eps)",
-            correction="A margin of ln((n-1)/eps) is enough: the others' total is at most (n-1) e^-margin = eps.",
+            counterexample=f"$n = {n}$, $eps = {in_full(eps)}$, all others $ln((n-1)/eps) - {in_full(-shift)}$ behind: "
+            f"$alpha_j$ and $1/(1+eps)$: {less}",
+            region="for margins of at least $ln((n-1)/eps)$",
+            correction="A margin of $ln((n-1)/eps)$ is enough: the others' total is at most $(n-1) e^-margin = eps$.",
         )
     margin = math.log((n - 1) / eps)
     more = f", and so is any larger one, such as this plus {in_full(shift)}" if shift else ""
     return holds(
         "proof",
-        f"A margin of ln((n-1)/eps) = {margin:.6g} is enough, whatever the scores{more}.",
-        tightness="" if shift else "attained: n - 1 equal scores exactly that far behind leave alpha_j = 1/(1+eps)",
+        f"A margin of $ln((n-1)/eps) = {margin:.6g}$ is enough, whatever the scores{more}.",
+        tightness="" if shift else "attained: $n - 1$ equal scores exactly that far behind leave $alpha_j = 1/(1+eps)$",
         margin=margin,
     )
 
@@ -55,16 +56,16 @@ def check_necessary(*, n: int, eps: float, shift: float) -> Verdict:
         return refuted_verdict(
             "A margin below the threshold was enough.",
             witness=Witness(total, "<=", balls.ball(eps)),
-            counterexample=f"n = {n}, eps = {in_full(eps)}: one other score ln(1/eps) + {in_full(shift)}/2 behind"
+            counterexample=f"$n = {n}$, $eps = {in_full(eps)}$: one other score $ln(1/eps) + {in_full(shift)}/2$ behind"
             + (", the rest 10,000 behind" if n > 2 else ""),
-            region="for thresholds up to ln(1/eps)",
-            correction="A margin of ln(1/eps) is necessary: the runner-up alone takes e^-margin <= eps.",
+            region="for thresholds up to $ln(1/eps)$",
+            correction="A margin of $ln(1/eps)$ is necessary: the runner-up alone takes $e^-margin <= eps$.",
         )
-    more = "and enough" if n == 2 else "approached, not attained: the other n - 2 always take something"
+    more = "and enough" if n == 2 else "approached, not attained: the other $n - 2$ always take something"
     lower = f", and so is any smaller one, such as this less {in_full(-shift)}" if shift else ""
     return holds(
         "proof",
-        f"A margin of ln(1/eps) = {least:.6g} is necessary, whatever the scores{lower}.",
+        f"A margin of $ln(1/eps) = {least:.6g}$ is necessary, whatever the scores{lower}.",
         tightness="" if shift else more,
         margin=least,
     )
@@ -73,15 +74,15 @@ def check_necessary(*, n: int, eps: float, shift: float) -> Verdict:
 def check_one_threshold(*, n: int, eps: float, shift: float) -> Verdict:
     low, high = math.log(1 / eps), math.log((n - 1) / eps)
     if n == 2:
-        return holds("proof", f"With two keys both thresholds are ln(1/eps) = {low:.6g}.", region="for n = 2 only")
+        return holds("proof", f"With two keys both thresholds are $ln(1/eps) = {low:.6g}$.", region="for $n = 2$ only")
     three = (math.log(1 / eps) + math.log(2 / eps)) / 2
     return refuted_verdict(
         f"Between {at_most(low, 6)} and {at_least(high, 6)} the margin does not decide (both sides proved by "
         "enclosures).",
         witness=(*_margin_witnesses(n, eps, (low + high) / 2), *_margin_witnesses(3, eps, three)),
-        counterexample=f"n = 3, eps = {in_full(eps)}, margin m = {three:.4g}: scores (0, -m, -m) do not copy, (0, -m, "
-        "-10000) do",
-        region="for n = 2 only",
+        counterexample=f"$n = 3$, $eps = {in_full(eps)}$, margin $m = {three:.4g}$: scores $(0, -m, -m)$ do not copy, "
+        "$(0, -m, -10000)$ do",
+        region="for $n = 2$ only",
         correction=EXACT,
         low=low,
         high=high,
@@ -98,28 +99,29 @@ def _margin_witnesses(n: int, eps: float, margin: float) -> tuple[Witness, Witne
 
 def prove(*, n: int, eps: float, shift: float) -> str:
     return f"""\
-"Almost all its mass on j" is read as alpha_j >= 1/(1+eps); margin m = s_j - max over i != j of s_i.
+"Almost all its mass on $j$" is read as $alpha_j >= 1/(1+eps)$; margin $m = s_j - max$ over $i != j$ of $s_i$.
 
-alpha_j = 1/(1 + R) with R = sum over i != j of e^(s_i - s_j), so alpha_j >= 1/(1+eps) exactly when R <= eps.
+$alpha_j = 1/(1 + R)$ with $R =$ sum over $i != j$ of $e^(s_i - s_j)$, so $alpha_j >= 1/(1+eps)$ exactly when $R <=
+eps$.
 
-Enough: every term is at most e^-m, so R <= (n-1) e^-m <= eps once m >= ln((n-1)/eps). With all others equal R is
-exactly (n-1) e^-m, so no smaller margin is enough for all scores.
+Enough: every term is at most $e^-m$, so $R <= (n-1) e^-m <= eps$ once $m >= ln((n-1)/eps)$. With all others equal $R$
+is exactly $(n-1) e^-m$, so no smaller margin is enough for all scores.
 
-Necessary: R >= e^-m, so R <= eps forces m >= ln(1/eps); for n > 2 the other terms are positive and m > ln(1/eps).
-Sending them to -infinity brings R as near to e^-m as one likes, so no larger margin is necessary.
+Necessary: $R >= e^-m$, so $R <= eps$ forces $m >= ln(1/eps)$; for $n > 2$ the other terms are positive and $m >
+ln(1/eps)$. Sending them to $-infinity$ brings $R$ as near to $e^-m$ as one likes, so no larger margin is necessary.
 
-Exactly: R = e^(M - s_j), M the LSE of the others, so the condition is s_j - M >= ln(1/eps).
+Exactly: $R = e^(M - s_j)$, $M$ the LSE of the others, so the condition is $s_j - M >= ln(1/eps)$.
 
-Here n = {n}, eps = {eps:g}: a margin of {math.log((n - 1) / eps):.6g} is always enough, one below
+Here $n = {n}$, $eps = {eps:g}$: a margin of {math.log((n - 1) / eps):.6g} is always enough, one below
 {at_least(math.log(1 / eps), 6)} never, in between the other scores decide."""
 
 
 def draw(figure: Any, *, n: int, eps: float, shift: float) -> None:
     made = axes(
         figure,
-        title=f"alpha_j >= 1/(1+eps), eps = {eps:g}: when the margin alone decides",
-        xlabel="n, number of keys",
-        ylabel="margin of s_j over the runner-up",
+        title=f"$alpha_j >= 1/(1+eps)$, $eps = {eps:g}$: when the margin alone decides",
+        xlabel="$n$, number of keys",
+        ylabel="margin of $s_j$ over the runner-up",
     )
     keys = np.unique(np.geomspace(2, max(1000, n), 60).round())
     enough, needed = np.log((keys - 1) / eps), np.full(len(keys), math.log(1 / eps))
@@ -163,8 +165,8 @@ def smallest_margin(instance: Instance, margin: float) -> Best | None:
 QUESTION = Question(
     function="margin",
     arguments={"n": "how many keys there are, at least 2", "eps": "a number with 0 < eps < 1"},
-    task="A margin that is always enough: whenever s_j exceeds every other of the n scores by at least it, "
-    "alpha_j >= 1/(1+eps). The smaller the better.",
+    task="A margin that is always enough: whenever $s_j$ exceeds every other of the $n$ scores by at least it, "
+    "$alpha_j >= 1/(1+eps)$. The smaller the better.",
     returns="one number",
     shape=lambda given: (),
     sizes=(Size(parameter=number_of_keys(), ladder=(2, 3, 4, 5, 10, 100, 10**6)), EPS),
@@ -179,8 +181,8 @@ QUESTION = Question(
 CLAIM = Claim(
     name="copying-condition",
     topic="attention",
-    statement="Attention puts almost all its mass on key j exactly when s_j exceeds every other score by enough.",
-    formula="alpha_j >= 1/(1+eps)  <=>  s_j - max_(i != j) s_i is large enough; how large?",
+    statement="Attention puts almost all its mass on key $j$ exactly when $s_j$ exceeds every other score by enough.",
+    formula="$alpha_j >= 1/(1+eps)  <=>  s_j - max_(i != j) s_i$ is large enough; how large?",
     sources=(
         Source("sequence-models-hw3", "3(a)i"),
         Source("cs224n-w25-a4", "1-1"),
@@ -195,17 +197,17 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="enough",
-            statement="s_j >= s_i + ln((n-1)/eps) + `shift` (0) for every i != j implies alpha_j >= 1/(1+eps).",
+            statement="$s_j >= s_i + ln((n-1)/eps) +$ `shift` (0) for every $i != j$ implies $alpha_j >= 1/(1+eps)$.",
             check=check_sufficient,
         ),
         Reading(
             name="necessary",
-            statement="alpha_j >= 1/(1+eps) implies s_j >= s_i + ln(1/eps) + `shift` (0) for every i != j.",
+            statement="$alpha_j >= 1/(1+eps)$ implies $s_j >= s_i + ln(1/eps) +$ `shift` (0) for every $i != j$.",
             check=check_necessary,
         ),
         Reading(
             name="one threshold",
-            statement="One number m(n, eps) decides: alpha_j >= 1/(1+eps) exactly when the margin is at least m.",
+            statement="One number $m(n, eps)$ decides: $alpha_j >= 1/(1+eps)$ exactly when the margin is at least $m$.",
             check=check_one_threshold,
             ignores=("shift",),
         ),

@@ -69,7 +69,7 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     if factor < 2:
         return _small_factor_verdict(n, eps, factor)
     if n == 1:
-        return holds("proof", "For every n; here one key always gets all the attention, and q = 0 is enough.")
+        return holds("proof", "For every $n$; here one key always gets all the attention, and $q = 0$ is enough.")
     budget = factor * math.log(n / eps)
     with balls.precise():
         total = balls.rest(0, [(n - 1, -(balls.ball(n) / balls.ball(eps)).log())])
@@ -78,9 +78,9 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
     return holds(
         "proof, and an enclosure of its worst case",
-        f"q = 2 ln(n/eps) k_0 has norm {2 * math.log(n / eps):.6g}, and leaves the others at most (n-1) eps/n = "
-        f"{at_most(Fraction(in_full(eps)) * (n - 1) / n, 6)}.",
-        region="for all n >= 1 and 0 < eps <= n, not only eps < 1; keys may repeat",
+        f"$q = 2 ln(n/eps) k_0$ has norm {2 * math.log(n / eps):.6g}, and leaves the others at most $(n-1) eps/n = "
+        f"{at_most(Fraction(in_full(eps)) * (n - 1) / n, 6)}$.",
+        region="for all $n >= 1$ and $0 < eps <= n$, not only $eps < 1$; keys may repeat",
         tightness=_tightness(n, eps, factor, worst_attack(n, eps), hardest),
         budget=budget,
         needed=_longest_norm(n, eps),
@@ -98,12 +98,12 @@ def _tightness(n: int, eps: float, factor: float, worst: Attack, hardest: Attack
     few, needed, budget = min(n, 5), _longest_norm(n, eps), factor * math.log(n / eps)
     if n == 2:
         share = at_most(needed / budget, 4, percent=True)
-        return f"two keys need at most ln(1/eps) = {at_most(needed, 6)}, {share} of the budget"
+        return f"two keys need at most $ln(1/eps) = {at_most(needed, 6)}$, {share} of the budget"
     return (
         f"the adversary's worst {few} keys need {worst.value:.6g} of {factor * math.log(few / eps):.6g}; the worst {n} "
-        f"keys (evenly around k_0 at distance 1) need 2 ln((n-1)/eps) = {needed:.6g}, "
-        f"{at_least(needed / budget, 4, percent=True)} of the budget; over all n and eps the adversary finds "
-        f"{at_least(hardest.value, percent=True)} (n = {hardest.at['n']:g}, eps = {hardest.at['eps']:.2g}), so "
+        f"keys (evenly around $k_0$ at distance 1) need $2 ln((n-1)/eps) = {needed:.6g}$, "
+        f"{at_least(needed / budget, 4, percent=True)} of the budget; over all $n$ and $eps$ the adversary finds "
+        f"{at_least(hardest.value, percent=True)} $(n = {hardest.at['n']:g}, eps = {hardest.at['eps']:.2g})$, so "
         "no constant below 2 will do"
     )
 
@@ -130,52 +130,54 @@ def _small_factor_verdict(n: int, eps: float, factor: float) -> Verdict:
     return refuted_verdict(
         f"The norm that {at} keys need, and the budget: {more}.",
         witness=_excess_witness(at, small, factor),
-        counterexample=f"n = {at}, eps = {in_full(float(small))}: keys at distance 1 evenly around k_0 (in three "
-        f"dimensions) need 2 ln((n-1)/eps), more than the budget: {more}",
-        region="when factor ln(n/eps) >= 2 ln((n-1)/eps)",
-        correction="2 ln((n-1)/eps) is enough, and for n >= 3 no smaller bound is: see the proof.",
+        counterexample=f"$n = {at}$, $eps = {in_full(float(small))}$: keys at distance 1 evenly around $k_0$ (in three "
+        f"dimensions) need $2 ln((n-1)/eps)$, more than the budget: {more}",
+        region="when factor $ln(n/eps) >= 2 ln((n-1)/eps)$",
+        correction="$2 ln((n-1)/eps)$ is enough, and for $n >= 3$ no smaller bound is: see the proof.",
     )
 
 
 def prove(*, n: int, eps: float, factor: float) -> str:
     L = math.log(n / eps)
     return f"""\
-Write L = ln(n/eps) > 0 and take q = 2 L k_0 (k_0 is the statement's key 1). Its norm is 2 L, as k_0 is a unit vector.
-(n = 1: the only key has the weight 1 for every q.)
+Write $L = ln(n/eps) > 0$ and take $q = 2 L k_0$ ($k_0$ is the statement's key 1). Its norm is $2 L$, as $k_0$ is a unit
+vector. ($n = 1$: the only key has the weight 1 for every $q.$)
 
-For unit keys k_0.k_0 - k_i.k_0 = ||k_i - k_0||^2 / 2 >= 1/2, so every score s_i is at least 2 L / 2 = L below s_0.
+For unit keys $k_0.k_0 - k_i.k_0 = ||k_i - k_0||^2 / 2 >= 1/2$, so every score $s_i$ is at least $2 L / 2 = L$ below
+$s_0$.
 
-The others together have sum of e^(s_i - s_0) <= (n-1) e^-L = (n-1) eps/n < eps, hence alpha_0 >= 1/(1+eps).
+The others together have sum of $e^(s_i - s_0) <= (n-1) e^-L = (n-1) eps/n < eps$, hence $alpha_0 >= 1/(1+eps)$.
 
-The same with L' = ln((n-1)/eps) gives <= eps exactly: norm 2 ln((n-1)/eps) is enough (n >= 2).
+The same with $L' = ln((n-1)/eps)$ gives $<= eps$ exactly: norm $2 ln((n-1)/eps)$ is enough $(n >= 2)$.
 
-No less will do for n >= 3, in three dimensions or more. Let the others be k_0/2 + (sqrt(3)/2) w_i with n - 1 unit
-vectors w_i that are orthogonal to k_0 and add up to 0: evenly around a circle. They are unit keys at distance exactly
-1 from k_0, and their mean is k_0/2. For any q, sum e^(s_i - s_0) >= (n-1) e^m by convexity, m = -q.k_0/2 the mean of
-the s_i - s_0, and that is at most eps only if q.k_0 >= 2 ln((n-1)/eps), so ||q|| >= 2 ln((n-1)/eps). In the plane
-only two w are orthogonal to k_0, w and -w: half of the others at each place do the same if n is odd, as keys may
-repeat.
+No less will do for $n >= 3$, in three dimensions or more. Let the others be $k_0/2 + (sqrt(3)/2) w_i$ with $n - 1$ unit
+vectors $w_i$ that are orthogonal to $k_0$ and add up to 0: evenly around a circle. They are unit keys at distance
+exactly 1 from $k_0$, and their mean is $k_0/2$. For any $q$, sum $e^(s_i - s_0) >= (n-1) e^m$ by convexity, $m =
+-q.k_0/2$ the mean of the $s_i - s_0$, and that is at most $eps$ only if $q.k_0 >= 2 ln((n-1)/eps)$, so $||q|| >= 2
+ln((n-1)/eps)$. In the plane only two $w$ are orthogonal to $k_0$, $w$ and $-w$: half of the others at each place do the
+same if $n$ is odd, as keys may repeat.
 
-n = 2: the mean of the others is the other key, at distance r >= 1 from k_0, and the shortest query has the norm
-ln(1/eps)/r, at most ln(1/eps). No factor below 2 is enough for all n and eps: 2 ln((n-1)/eps) / ln(n/eps) -> 2 as eps
--> 0.
+n = 2: the mean of the others is the other key, at distance $r >= 1$ from $k_0$, and the shortest query has the norm
+$ln(1/eps)/r$, at most $ln(1/eps)$. No factor below 2 is enough for all $n$ and $eps$: $2 ln((n-1)/eps) / ln(n/eps) ->
+2$ as $eps -> 0$.
 
-Here n = {n}, eps = {eps:g}: L = {L:.6g}, the budget {2 * L:.6g}, the worst keys need {_longest_norm(n, eps):.6g}."""
+Here $n = {n}$, $eps = {eps:g}$: $L = {L:.6g}$, the budget {2 * L:.6g}, the worst keys need
+{_longest_norm(n, eps):.6g}."""
 
 
 def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
     made = axes(
         figure,
-        title="How much of the budget 2 ln(n/eps) the worst keys need",
-        xlabel="n, number of keys",
-        ylabel="needed / budget",
+        title="How much of the budget $2 ln(n/eps)$ the worst keys need",
+        xlabel="$n$, number of keys",
+        ylabel="needed $/ budget$",
         xscale="log",
         ylim=(0, 1.05),
     )
     grid = np.unique(np.geomspace(2, max(1000, n), 80).round())
     for e, colour, style in ((0.9, ORANGE, ":"), (eps, BLUE, "-"), (1e-9, VERMILION, "--")):
         share = [_longest_norm(int(m), e) / (2 * math.log(m / e)) for m in grid]
-        made.plot(grid, share, style, color=colour, lw=2, label=f"eps = {e:g}")
+        made.plot(grid, share, style, color=colour, lw=2, label=f"$eps = {e:g}$")
     made.axhline(1, color="black", lw=0.8)
     made.legend(frameon=False, loc="lower right")
 
@@ -197,7 +199,7 @@ def hardest_keys(*, n: int, d: int, eps: float) -> list[Instance]:
 def judge_copy_within_budget(instance: Instance, query: Float) -> Ruling:
     keys, eps = instance.given["keys"], instance.given["eps"]
     budget = 2 * math.log(len(keys) / eps)
-    return worst_ruling(share_ruling(query, keys, [0], eps), norm_ruling(query, budget, "2 ln(n/eps)"))
+    return worst_ruling(share_ruling(query, keys, [0], eps), norm_ruling(query, budget, "$2 ln(n/eps)$"))
 
 
 QUESTION = Question(
@@ -206,7 +208,7 @@ QUESTION = Question(
         "keys": "an n x d array of unit keys, one row each; keys 1, 2, ... are at distance at least 1 from key 0",
         "eps": "a number with 0 < eps < 1",
     },
-    task="A query of norm at most 2 ln(n/eps) that gives key 0 a weight of at least 1/(1+eps).",
+    task="A query of norm at most $2 ln(n/eps)$ that gives key 0 a weight of at least $1/(1+eps)$.",
     returns="a query, an array of d numbers",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
@@ -225,9 +227,10 @@ QUESTION = Question(
 CLAIM = Claim(
     name="copying-within-budget",
     topic="attention",
-    statement="Unit keys, every other key at distance at least 1 from key 0: some q of norm at most 2 ln(n/eps) gives "
-    "key 0 the weight 1/(1+eps).",
-    formula="||k_i|| = 1, ||k_i - k_0|| >= 1, 0 < eps < 1  =>  there is q, ||q|| <= 2 ln(n/eps), alpha_0 >= 1/(1+eps)",
+    statement="Unit keys, every other key at distance at least 1 from key 0: some $q$ of norm at most $2 ln(n/eps)$ "
+    "gives key 0 the weight $1/(1+eps)$.",
+    formula="$||k_i|| = 1$, $||k_i - k_0|| >= 1$, $0 < eps < 1  =>$  there is $q$, $||q|| <= 2 ln(n/eps)$, $alpha_0 "
+    ">= 1/(1+eps)$",
     sources=(Source("attention-position-svd", "Attention (a)", note="its key 1 is our key 0"),),
     parameters=(
         number_of_keys(least=1),
@@ -239,7 +242,7 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="as stated",
-            statement="For every n >= 1, every 0 < eps < 1 and all such keys there is such a query.",
+            statement="For every $n >= 1$, every $0 < eps < 1$ and all such keys there is such a query.",
             check=check_within_budget,
         ),
     ),

@@ -50,17 +50,17 @@ def check_orthogonal_spans(*, d: int, m: int) -> Verdict:
         if came != right:
             i = next(i for i in range(d) if came[i, 0] != right[i, 0])
             return refuted_verdict(
-                "M (v_a + v_b) is not v_a, in exact fractions.",
+                "$M (v_a + v_b)$ is not $v_a$, in exact fractions.",
                 witness=Witness(came[i, 0], "!=", right[i, 0]),
-                counterexample=f"A = {A}, B = {B}, v_a = {A * x}, v_b = {B * y}",
+                counterexample=f"$A =$ {A}, $B =$ {B}, $v_a =$ {A * x}, $v_b =$ {B * y}",
                 region="not known",
-                correction="M = A A^T.",
+                correction="$M = A A^T$.",
             )
     return holds(
         f"proof; {TRIALS} instances in exact fractions agree",
-        f"M = A A^T: M A = A and M B = 0, in exact arithmetic on orthonormal bases of fractions in R^{d}.",
-        region="for every d and all orthonormal A, B with A^T B = 0; on span(A) + span(B) no other matrix does it, and "
-        "all that do are A A^T + C (I - A A^T - B B^T)",
+        f"$M = A A^T$: $M A = A$ and $M B = 0$, in exact arithmetic on orthonormal bases of fractions in $R^{d}$.",
+        region="for every $d$ and all orthonormal $A$, $B$ with $A^T B = 0$; on $span(A) + span(B)$ no other matrix "
+        "does it, and all that do are $A A^T + C (I - A A^T - B B^T)$",
     )
 
 
@@ -71,18 +71,19 @@ def check_any_spans(*, d: int, m: int) -> Verdict:
     extraction = extract([[1.0], [0.0]], [[1.0], [1.0]])
     matrix = None if extraction.matrix is None else extraction.matrix.tolist()
     return refuted_verdict(
-        "Where the spans are not orthogonal, a matrix made of A alone cannot know what to remove.",
+        "Where the spans are not orthogonal, a matrix made of $A$ alone cannot know what to remove.",
         witness=(
             *(Witness(a + b, "==", c) for a, b, c in zip((1, 0), (1, 1), (2, 1), strict=True)),  # one sum of two kinds
             Witness(1, "!=", 0),  # of which M must give (1, 0) and (0, 0)
         ),
-        counterexample="d = 2, A = (1, 0): for B = (1, 1) it must be M (2, 1) = (1, 0), as (2, 1) = (1, 0) + (1, 1); "
-        "for B = (2, 1) it must be M (2, 1) = 0. One M made of A alone cannot do both",
-        region="exactly where A^T B = 0, for M = A A^T",
-        correction="With A and B both known, M exists exactly when the spans share only 0: the oblique projector onto "
-        f"span(A) along span(B) (regard subspace extract); for A = (1, 0), B = (1, 1) it is {matrix}, which amplifies "
-        f"noise by up to {at_most(extraction.amplification, 6)}. Proof: a common vector would have to go both to "
-        "itself and to 0; without one, a basis of span(A) followed by one of span(B) can be sent to itself and to 0.",
+        counterexample="$d = 2$, $A = (1, 0)$: for $B = (1, 1)$ it must be $M (2, 1) = (1, 0)$, as $(2, 1) = (1, 0) + "
+        "(1, 1)$; for $B = (2, 1)$ it must be $M (2, 1) = 0$. One $M$ made of $A$ alone cannot do both",
+        region="exactly where $A^T B = 0$, for $M = A A^T$",
+        correction="With $A$ and $B$ both known, $M$ exists exactly when the spans share only 0: the oblique "
+        "projector onto $span(A)$ along $span(B)$ (regard subspace extract); for $A = (1, 0)$, $B = (1, 1)$ it is "
+        f"{matrix}, which amplifies noise by up to {at_most(extraction.amplification, 6)}. Proof: a common vector "
+        "would have to go both to itself and to 0; without one, a basis of $span(A)$ followed by one of $span(B)$ can "
+        "be sent to itself and to 0.",
     )
 
 
@@ -101,24 +102,24 @@ def prove(*, d: int, m: int) -> str:
     again = recovery_matrix(A) * both
     shown = [", ".join(str(vector[i, 0]) for i in range(d)) for vector in (v_a, both, again)]
     return f"""\
-Let M = A A^T, v_a = A x and v_b = B y. Orthonormal columns mean A^T A = I; mutually orthogonal bases mean A^T B = 0.
-Then M (v_a + v_b) = A (A^T A) x + A (A^T B) y = A x = v_a.
+Let $M = A A^T$, $v_a = A x$ and $v_b = B y$. Orthonormal columns mean $A^T A = I$; mutually orthogonal bases mean $A^T
+B = 0$. Then $M (v_a + v_b) = A (A^T A) x + A (A^T B) y = A x = v_a$.
 
-Here d = {d}, with {m} and {d - m} basis vectors, in exact fractions:
+Here $d = {d}$, with {m} and {d - m} basis vectors, in exact fractions:
 
-v_a = ({shown[0]});
+$v_a =$ ({shown[0]});
 
-v_a + v_b = ({shown[1]});
+$v_a + v_b =$ ({shown[1]});
 
-M (v_a + v_b) = ({shown[2]})."""
+$M (v_a + v_b) =$ ({shown[2]})."""
 
 
 def draw(figure: Any, *, d: int, m: int) -> None:
-    made = axes(figure, title="M = A Aᵀ drops a perpendicular onto span(A)", aspect="equal", xticks=[], yticks=[])
+    made = axes(figure, title="$M = A Aᵀ$ drops a perpendicular onto $span(A)$", aspect="equal", xticks=[], yticks=[])
     made.axline((0, 0), (1, 0.25), color=BLUE, lw=1, alpha=0.6)
     made.axline((0, 0), (-0.25, 1), color=ORANGE, lw=1, alpha=0.6)
     v_a, v_b = np.array([2.0, 0.5]), np.array([-0.3, 1.2])
-    for vector, colour, name in ((v_a, BLUE, "v_a"), (v_b, ORANGE, "v_b"), (v_a + v_b, GREY, "v_a + v_b")):
+    for vector, colour, name in ((v_a, BLUE, "v_a"), (v_b, ORANGE, "v_b"), (v_a + v_b, GREY, "$v_a + v_b$")):
         made.annotate("", tuple(vector), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
         made.annotate(name, tuple(vector), (6, 4), textcoords="offset points", color=colour)
     made.plot(*np.array([v_a + v_b, v_a]).T, ls=":", color=GREY)
@@ -150,12 +151,13 @@ QUESTION = Question(
     arguments={
         "A": "a d x m array with orthonormal columns; B, which you do not see, is orthonormal and orthogonal to A"
     },
-    task="A matrix M, built from A alone, with M (v_a + v_b) = v_a for every v_a in span(A) and v_b in span(B).",
+    task="A matrix $M$, built from $A$ alone, with $M (v_a + v_b) = v_a$ for every $v_a$ in $span(A)$ and $v_b$ in "
+    "$span(B)$.",
     returns="a d x d array",
     shape=lambda given: (len(given["A"]),) * 2,
     sizes=(
         make_size("d", "the dimension", (2, 3, 5, 8), whole=True, least=2, most=LARGEST),
-        make_size("m", "columns of A", (1, 2, 3, 4), whole=True, least=1, most=LARGEST - 1),
+        make_size("m", "columns of $A$", (1, 2, 3, 4), whole=True, least=1, most=LARGEST - 1),
     ),
     fits=lambda d, m: m < d,
     make=two_spans,
@@ -166,22 +168,27 @@ QUESTION = Question(
 CLAIM = Claim(
     name="extract-from-sum",
     topic="attention",
-    statement="A and B orthonormal and mutually orthogonal: a matrix built from A alone recovers v_a from v_a + v_b.",
-    formula="v_a in span(A), v_b in span(B), A^T A = I, A^T B = 0:  M (v_a + v_b) = v_a  with  M = A A^T",
+    statement="A and $B$ orthonormal and mutually orthogonal: a matrix built from $A$ alone recovers $v_a$ from $v_a "
+    "+ v_b$.",
+    formula="$v_a$ in $span(A)$, $v_b$ in $span(B)$, $A^T A = I$, $A^T B = 0$:  $M (v_a + v_b) = v_a$  with  $M = A "
+    "A^T$",
     sources=(Source("self-attention-written", "(b)i"),),
     parameters=(
         Parameter(name="d", default=5, meaning="the dimension", whole=True, least=2, most=12),
-        Parameter(name="m", default=2, meaning="how many columns A has (B has d - m)", whole=True, least=1, most=11),
+        Parameter(
+            name="m", default=2, meaning="how many columns $A$ has ($B$ has $d - m$)", whole=True, least=1, most=11
+        ),
     ),
     readings=(
         Reading(
             name="orthogonal spans",
-            statement="For orthonormal A and B with A^T B = 0, M = A A^T gives M (v_a + v_b) = v_a for all v_a, v_b.",
+            statement="For orthonormal $A$ and $B$ with $A^T B = 0$, $M = A A^T$ gives $M (v_a + v_b) = v_a$ for all "
+            "$v_a$, $v_b$.",
             check=check_orthogonal_spans,
         ),
         Reading(
             name="any spans",
-            statement="The same for spans that are not orthogonal, still with a matrix built from A alone.",
+            statement="The same for spans that are not orthogonal, still with a matrix built from $A$ alone.",
             check=check_any_spans,
             ignores=("d", "m"),
         ),

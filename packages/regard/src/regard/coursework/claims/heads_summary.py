@@ -32,10 +32,10 @@ def check_in_words(*, n: int, iso: float, scale: float) -> Verdict:
 
 def prove(*, n: int, iso: float, scale: float) -> str:
     return """\
-One head. alpha_a/alpha_b = e^(s_a - s_b): equal weights need |s_a - s_b| small, while large scores (to silence the
+One head. $alpha_a/alpha_b = e^(s_a - s_b)$: equal weights need $|s_a - s_b|$ small, while large scores (to silence the
 others) multiply any difference between the two. See small-noise-keeps-the-average and one-head-swings.
 
-Two heads. Head 1 only needs s_a - s_l to be large for every l, which is an inequality with room to spare, not an
+Two heads. Head 1 only needs $s_a - s_l$ to be large for every $l$, which is an inequality with room to spare, not an
 equation: noise that keeps it large changes nothing. See two-heads-average and two-heads-steady, also for what
 remains."""
 
@@ -43,8 +43,8 @@ remains."""
 def draw(figure: Any, *, n: int, iso: float, scale: float) -> None:
     made = axes(
         figure,
-        title=f"Error of one head and of two (n = {n}, a = {iso:g}, T = {scale:g})",
-        ylabel="E||c - (v_a + v_b)/2||²",
+        title=f"Error of one head and of two $(n = {n}, a = {iso:g}, T = {scale:g})$",
+        ylabel="$E||c - (v_a + v_b)/2||²$",
     )
     bars = {
         "one head,\nnoise a I": (designed_error(n, iso=iso, scale=scale, heads=1)[0], ORANGE),
@@ -60,7 +60,7 @@ CLAIM = Claim(
     name="heads-summary",
     topic="noise",
     statement="Why several heads overcome one head's weakness.",
-    formula="one head: s_a = s_b, an equation; a head each: s_a >> s_l, an inequality",
+    formula="one head: $s_a = s_b$, an equation; a head each: $s_a >> s_l$, an inequality",
     sources=(Source("cs224n-w25-a4", "1-5"),),
     parameters=noise_parameters(iso=0.01),
     readings=(Reading(name="in words", statement="Say why, with numbers.", check=check_in_words),),

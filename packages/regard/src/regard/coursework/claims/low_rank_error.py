@@ -30,24 +30,24 @@ TRIALS = 20
 def check_rank_at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     if factor < 1:
         return refuted_verdict(
-            f"The best error for the {k} x {k} identity is sigma_k = 1, and {in_full(factor)} times ||A||_F/sqrt(k) is "
-            "less.",
+            f"The best error for the ${k} x {k}$ identity is $sigma_k = 1$, and {in_full(factor)} times "
+            "$||A||_F/sqrt(k)$ is less.",
             witness=Witness(1, ">", Fraction(factor)),
-            counterexample=f"A the {k} x {k} identity: every B of rank at most {k - 1} has error 1 or more, and "
-            f"||A||_F/sqrt(k) = 1, of which {in_full(factor)} is less",
+            counterexample=f"A the ${k} x {k}$ identity: every $B$ of rank at most {k - 1} has error 1 or more, and "
+            f"$||A||_F/sqrt(k) = 1$, of which {in_full(factor)} is less",
             region="for factors of 1 and more",
-            correction="The least error is sigma_k, and sigma_k <= ||A||_F/sqrt(k).",
+            correction="The least error is $sigma_k$, and $sigma_k <= ||A||_F/sqrt(k)$.",
         )
     if k > min(rows, columns):
-        return holds("proof", f"For every matrix; here A itself has rank at most {k - 1}: the error is 0.")
+        return holds("proof", f"For every matrix; here $A$ itself has rank at most {k - 1}: the error is 0.")
     worst = _largest_ratio(rows, columns, k)
     if worst > 1 + 1e-9:
         return not_refuted_verdict(TRIALS + 1, f"The proof and an enclosed spectrum differ: {worst:.9g} of the bound.")
     return holds(
         "proof; enclosed spectra agree",
-        f"Truncating A to its first k-1 = {k - 1} singular values leaves sigma_k <= ||A||_F/sqrt(k).",
-        region='for every matrix and every k >= 1, with "rank at most k-1"',
-        tightness=f"attained by k equal singular values, for the factor 1 (ratio found: {worst:.9g}); far from it "
+        f"Truncating $A$ to its first $k-1 = {k - 1}$ singular values leaves $sigma_k <= ||A||_F/sqrt(k)$.",
+        region='for every matrix and every $k >= 1$, with "rank at most $k-1$"',
+        tightness=f"attained by $k$ equal singular values, for the factor 1 (ratio found: {worst:.9g}); far from it "
         "for matrices whose singular values fall",
         worst=worst,
     )
@@ -65,12 +65,13 @@ def _largest_ratio(rows: int, columns: int, k: int) -> float:
 
 def check_rank_exactly(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     return refuted_verdict(
-        "Near A = 0 there is no room: the error must be 0, so B = A, of rank 0.",
+        "Near $A = 0$ there is no room: the error must be 0, so $B = A$, of rank 0.",
         witness=Witness(1, "!=", 0),  # the rank that B must have, and the rank of the only B with error 0
-        counterexample="A = 0, k = 2: a B of rank exactly 1 has error ||B|| > 0 = ||A||_F/sqrt(2), whatever the factor",
-        region="for factors of 1 and more, and k = 1 (B = 0) or A != 0 with min(rows, columns) >= k-1: a truncation of "
-        "lower rank can be perturbed up to rank k-1, and ||A||_F/sqrt(k) > 0 leaves room for it",
-        correction="rank at most k-1.",
+        counterexample="$A = 0$, $k = 2$: $a B$ of rank exactly 1 has error $||B|| > 0 = ||A||_F/sqrt(2)$, whatever "
+        "the factor",
+        region="for factors of 1 and more, and $k = 1 (B = 0)$ or $A != 0$ with min(rows, columns) $>= k-1$: a "
+        "truncation of lower rank can be perturbed up to rank $k-1$, and $||A||_F/sqrt(k) > 0$ leaves room for it",
+        correction="rank at most $k-1$.",
     )
 
 
@@ -79,34 +80,34 @@ def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
     sigma, norm = np.linalg.svd(matrix, compute_uv=False), float(np.linalg.norm(matrix))
     own = f"{sigma[k - 1]:.6g}" if k <= len(sigma) else "0"
     return f"""\
-If k > min(rows, columns), A itself has rank at most k-1: B = A has the error 0. So let k <= min(rows, columns), and
-write A = sum of sigma_i u_i v_i^T over i = 1, ..., min(rows, columns), with orthonormal u_i, orthonormal v_i and
-falling sigma_i >= 0.
+If $k >$ min(rows, columns), A itself has rank at most $k-1$: $B = A$ has the error 0. So let $k <=$ min(rows, columns),
+and write $A =$ sum of $sigma_i u_i v_i^T$ over $i = 1$, ..., min(rows, columns), with orthonormal $u_i$, orthonormal
+$v_i$ and falling $sigma_i >= 0$.
 
-Let B be the sum of the first k-1 terms, of rank at most k-1. A - B = sum over i >= k of sigma_i u_i v_i^T has the
-largest singular value sigma_k, so ||A - B|| = sigma_k, and sigma_k <= ||A||_F/sqrt(k) by singular-tail.
+Let $B$ be the sum of the first $k-1$ terms, of rank at most $k-1$. $A - B =$ sum over $i >= k$ of $sigma_i u_i v_i^T$
+has the largest singular value $sigma_k$, so $||A - B|| = sigma_k$, and $sigma_k <= ||A||_F/sqrt(k)$ by singular-tail.
 
-No B of rank at most k-1 does better: its kernel has dimension at least (columns) - (k-1), and the span of v_1, ...,
-v_k has dimension k, together more than (columns), so they share a unit vector x = sum of x_i v_i. Then ||(A - B)
-x||^2 = ||A x||^2 = sum over i <= k of sigma_i^2 x_i^2 >= sigma_k^2. So the bound is attained exactly where sigma_k =
-||A||_F/sqrt(k): by A = 0, and by k equal singular values and no others.
+No $B$ of rank at most $k-1$ does better: its kernel has dimension at least (columns) $- (k-1)$, and the span of $v_1$,
+..., $v_k$ has dimension $k$, together more than (columns), so they share a unit vector $x =$ sum of $x_i v_i$. Then
+$||(A - B) x||^2 = ||A x||^2 =$ sum over $i <= k$ of $sigma_i^2 x_i^2 >= sigma_k^2$. So the bound is attained exactly
+where $sigma_k = ||A||_F/sqrt(k)$: by $A = 0$, and by $k$ equal singular values and no others.
 
-Here a random {rows} x {columns} matrix (seed 0), k = {k}: the error is {own}, the bound {norm / np.sqrt(k):.6g}."""
+Here a random ${rows} x {columns}$ matrix (seed 0), $k = {k}$: the error is {own}, the bound {norm / np.sqrt(k):.6g}."""
 
 
 def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
     made = axes(
         figure,
-        title=f"Error of the best rank k-1, and the bound ({rows} x {columns})",
+        title=f"Error of the best rank $k-1$, and the bound $({rows} x {columns})$",
         xlabel="k",
         ylabel="spectral norm of the error",
     )
     matrix = np.random.default_rng(0).standard_normal((rows, columns))
     sigma, at = np.linalg.svd(matrix, compute_uv=False), np.arange(1, min(rows, columns) + 1)
-    made.plot(at, np.linalg.norm(matrix) / np.sqrt(at), "--", color=VERMILION, label="||A||_F / sqrt(k)")
-    made.plot(at, sigma, "o-", color=BLUE, label="the least error, sigma_k")
+    made.plot(at, np.linalg.norm(matrix) / np.sqrt(at), "--", color=VERMILION, label="$||A||_F / sqrt(k)$")
+    made.plot(at, sigma, "o-", color=BLUE, label="the least error, $sigma_k$")
     if k <= len(sigma):
-        made.plot([k], [sigma[k - 1]], "o", ms=10, mfc="none", color=ORANGE, label=f"k = {k}")
+        made.plot([k], [sigma[k - 1]], "o", ms=10, mfc="none", color=ORANGE, label=f"$k = {k}$")
     made.set_ylim(0)
     made.legend(frameon=False, loc="best")
 
@@ -130,7 +131,9 @@ def judge_error(instance: Instance, B: Any) -> Ruling:
     has, most = format_distinctly(error, norm / np.sqrt(k))
     return worst_ruling(
         bound_ruling(
-            beyond, 1e-9 * max(norm, 1e-300), f"the rank of B is above k - 1 = {k - 1}: its sigma_{k} is {beyond:.3g}"
+            beyond,
+            1e-9 * max(norm, 1e-300),
+            f"the rank of B is above k - 1 = {k - 1}: its sigma_{k} is {beyond:.3g}",
         ),
         bound_ruling(error, norm / np.sqrt(k), f"||A - B|| = {has} is above ||A||_F/sqrt(k) = {most}"),
     )
@@ -146,12 +149,12 @@ def compare_with_best_rank(instance: Instance, B: Any) -> Best | None:
 QUESTION = Question(
     function="approximation",
     arguments={"A": "a matrix, rows x columns", "k": "a whole number from 1 to min(rows, columns)"},
-    task="A matrix B of rank at most k - 1 with the spectral norm ||A - B|| <= ||A||_F/sqrt(k).",
+    task="A matrix $B$ of rank at most $k - 1$ with the spectral norm $||A - B|| <= ||A||_F/sqrt(k)$.",
     returns="a matrix of the shape of A",
     shape=lambda given: given["A"].shape,
     sizes=(
         *(
-            make_size(name, f"{name} of A", (1, 2, 3, 5, 8), whole=True, least=1, most=300)
+            make_size(name, f"{name} of $A$", (1, 2, 3, 5, 8), whole=True, least=1, most=300)
             for name in ("rows", "columns")
         ),
         make_size("k", "one more than the rank", (1, 2, 3, 5), whole=True, least=1, most=300),
@@ -168,8 +171,8 @@ QUESTION = Question(
 CLAIM = Claim(
     name="low-rank-error",
     topic="rank",
-    statement="Some B of rank k-1 has a spectral-norm error of at most the Frobenius norm over sqrt(k).",
-    formula="there is B, rank B <= k-1:  ||A - B|| <= ||A||_F / sqrt(k)",
+    statement="Some $B$ of rank $k-1$ has a spectral-norm error of at most the Frobenius norm over $sqrt(k)$.",
+    formula="there is $B$, rank $B <= k-1$:  $||A - B|| <= ||A||_F / sqrt(k)$",
     sources=(Source("attention-position-svd", "SVD (c)"),),
     parameters=(
         Parameter(name="rows", default=7, meaning="rows of the matrix", whole=True, least=1, most=300),
@@ -180,13 +183,13 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="rank at most k-1",
-            statement="For every matrix and every k >= 1 some B of rank at most k-1 has an error of at most `factor` "
-            "(1) times ||A||_F/sqrt(k).",
+            statement="For every matrix and every $k >= 1$ some $B$ of rank at most $k-1$ has an error of at most "
+            "`factor` (1) times $||A||_F/sqrt(k)$.",
             check=check_rank_at_most,
         ),
         Reading(
             name="rank exactly k-1",
-            statement="For every matrix and every k >= 1 there is such a B of rank exactly k-1.",
+            statement="For every matrix and every $k >= 1$ there is such $a B$ of rank exactly $k-1$.",
             check=check_rank_exactly,
             ignores=("rows", "columns", "k", "factor"),
         ),

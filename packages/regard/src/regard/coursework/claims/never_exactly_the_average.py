@@ -18,8 +18,8 @@ from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 MOST = 64  # keys that attend is tried on: what underflows there does so among more
 EXCEPT_TWO = (
-    "For n >= 3 keys and affinely independent values the softmax never averages exactly, whatever the keys and the "
-    "query; for n = 2 it does exactly when q is orthogonal to k_a - k_b (q = 0, for one)."
+    "For $n >= 3$ keys and affinely independent values the softmax never averages exactly, whatever the keys and the "
+    "query; for $n = 2$ it does exactly when $q$ is orthogonal to $k_a - k_b$ ($q = 0$, for one)."
 )
 
 
@@ -29,15 +29,16 @@ def check_independent_values(*, n: int) -> Verdict:
         return refuted_verdict(
             "With two keys there is nobody else to take a share.",
             witness=tuple(Witness(Fraction(weight), "==", Fraction(1, 2)) for weight in weights),
-            counterexample=f"n = 2, q = 0: both scores are 0, the weights are {weights}, exactly, also over the reals",
-            region="for n >= 3 and affinely independent values",
-            correction=EXCEPT_TWO + " Proof: alpha_a = alpha_b exactly when s_a = s_b.",
+            counterexample=f"$n = 2$, $q = 0$: both scores are 0, the weights are {weights}, exactly, also over the "
+            "reals",
+            region="for $n >= 3$ and affinely independent values",
+            correction=EXCEPT_TWO + " Proof: $alpha_a = alpha_b$ exactly when $s_a = s_b$.",
         )
     return holds(
         "proof",
-        f"With n = {n} every other weight is positive, and affinely independent values allow one set of weights "
+        f"With $n = {n}$ every other weight is positive, and affinely independent values allow one set of weights "
         "only for each output.",
-        region="for every n >= 3; for n = 2 q = 0 averages exactly",
+        region="for every $n >= 3$; for $n = 2 q = 0$ averages exactly",
     )
 
 
@@ -46,10 +47,11 @@ def check_any_values(*, n: int) -> Verdict:
     output, middle = (a + b + (n - 2) * others) / n, (a + b) / 2  # q = 0: every weight is 1/n
     values = "-1 and 1" if n == 2 else "-1, 1 and 0" if n == 3 else f"-1, 1 and {n - 2} times 0"
     return refuted_verdict(
-        "The others' values may themselves average to (v_a + v_b)/2.",
+        "The others' values may themselves average to $(v_a + v_b)/2$.",
         witness=Witness(output, "==", middle),
-        counterexample=f"n = {n}, values {values}, q = 0: c = 0 = (v_a + v_b)/2, exactly (for n = 2 any values do)",
-        region="exactly where (v_a+v_b)/2 is no combination of all values with all weights positive, or no query "
+        counterexample=f"$n = {n}$, values {values}, $q = 0$: $c = 0 = (v_a + v_b)/2$, exactly (for $n = 2$ any "
+        "values do)",
+        region="exactly where $(v_a+v_b)/2$ is no combination of all values with all weights positive, or no query "
         "reaches such weights",
         correction=EXCEPT_TWO,
     )
@@ -86,12 +88,12 @@ def check_in_float64(*, n: int) -> Verdict:
         witness=tuple(
             Witness(Fraction(x), "==", Fraction(1, 2) if i < 2 else Fraction(0)) for i, x in enumerate(computed)
         ),
-        counterexample=f"n = {few}, orthonormal keys and values, q = {T} (k_a + k_b): the computed output is exactly "
-        f"(1/2, 1/2, 0, ...); with three random dense values already q = {rounded} (k_a + k_b)",
-        region=f"in float64 for orthonormal values and whole T <= {T - 1}",
-        correction="In float64 the average is exact once (n-2) e^-T rounds away: beyond T of about 37 + ln(n-2) where "
-        f"the values' entries are of like size (e^-37 < 2^-53), and certainly from T = {T} on. Over the reals: never "
-        "for n >= 3 and affinely independent values.",
+        counterexample=f"$n = {few}$, orthonormal keys and values, $q = {T} (k_a + k_b)$: the computed output is "
+        f"exactly (1/2, 1/2, 0, ...); with three random dense values already $q =$ {rounded} $(k_a + k_b)$",
+        region=f"in float64 for orthonormal values and whole $T <= {T - 1}$",
+        correction="In float64 the average is exact once $(n-2) e^-T$ rounds away: beyond $T$ of about $37 + ln(n-2)$ "
+        f"where the values' entries are of like size $(e^-37 < 2^-53)$, and certainly from $T = {T}$ on. Over the "
+        "reals: never for $n >= 3$ and affinely independent values.",
         scale=T,
     )
 
@@ -100,23 +102,24 @@ def prove(*, n: int) -> str:
     T = 10.0
     rest = (n - 2) * math.exp(-T) / (2 + (n - 2) * math.exp(-T))
     return f"""\
-Affinely independent values (orthonormal ones, for example): c = sum_i alpha_i v_i = (v_a + v_b)/2 with weights that
-sum to 1 on both sides forces alpha = (1/2, 1/2, 0, ..., 0), because affine coordinates are unique.
+Affinely independent values (orthonormal ones, for example): $c = sum_i alpha_i v_i = (v_a + v_b)/2$ with weights that
+sum to 1 on both sides forces $alpha =$ ($1/2, 1/2, 0$, ..., 0), because affine coordinates are unique.
 
-But alpha_i = e^(s_i)/Z > 0 for every i. So for n >= 3 it cannot be: never exactly, whatever keys and query.
+But $alpha_i = e^(s_i)/Z > 0$ for every $i$. So for $n >= 3$ it cannot be: never exactly, whatever keys and query.
 
-For n = 2 the only demand is alpha_a = alpha_b, that is s_a = s_b, that is q orthogonal to k_a - k_b; q = 0 does it.
+For $n = 2$ the only demand is $alpha_a = alpha_b$, that is $s_a = s_b$, that is $q$ orthogonal to $k_a - k_b$; $q = 0$
+does it.
 
-Without independence it can happen for n >= 3: values -1, 1, 0 and q = 0 give c = 0 = (-1 + 1)/2.
+Without independence it can happen for $n >= 3$: values -1, 1, 0 and $q = 0$ give $c = 0 = (-1 + 1)/2$.
 
-Here n = {n}: q = {T:g} (k_a + k_b) leaves the others {rest:.3g} in all, q = {2 * T:g} (k_a + k_b) leaves
+Here $n = {n}$: $q = {T:g} (k_a + k_b)$ leaves the others {rest:.3g} in all, $q = {2 * T:g} (k_a + k_b)$ leaves
 {(n - 2) * math.exp(-2 * T) / (2 + (n - 2) * math.exp(-2 * T)):.3g}; neither is 0."""
 
 
 def draw(figure: Any, *, n: int) -> None:
     made = axes(
         figure,
-        title=f"What all keys but a and b keep, n = {n}, q = T (k_a + k_b)",
+        title=f"What all keys but $a$ and $b$ keep, $n = {n}$, $q = T (k_a + k_b)$",
         xlabel="T",
         ylabel="their weight in all, log10",
     )
@@ -125,7 +128,7 @@ def draw(figure: Any, *, n: int) -> None:
     made.plot(T, logs, color=BLUE, lw=2, label="real arithmetic: never 0")
     made.axvline(37, color=ORANGE, ls="--", label="37: below half a unit in the last place of 1")
     last = first_exact_scale(max(n, 3))
-    made.axvspan(last, 900, color=VERMILION, alpha=0.15, lw=0, label=f"float64: exactly 0 from T = {last}")
+    made.axvspan(last, 900, color=VERMILION, alpha=0.15, lw=0, label=f"float64: exactly 0 from $T =$ {last}")
     made.legend(frameon=False, loc="best")
 
 
@@ -167,7 +170,7 @@ QUESTION = Question(
         "keys": "an n x n array of keys, one row each",
         "values": "an array of n values, one row each: orthonormal, or with the same mean as values 0 and 1 have",
     },
-    task="A query for which c = (v_0 + v_1)/2 exactly, over the real numbers; or None, where there is none.",
+    task="A query for which $c = (v_0 + v_1)/2$ exactly, over the real numbers; or None, where there is none.",
     returns="a query, an array of n numbers, or None",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
@@ -193,7 +196,7 @@ CLAIM = Claim(
     name="never-exactly-the-average",
     topic="attention",
     statement='"The softmax never exactly averages the two vectors."',
-    formula="c != (v_a + v_b)/2 for every q",
+    formula="$c != (v_a + v_b)/2$ for every $q$",
     sources=(
         Source("self-attention-written", "Footnote 2"),
         Source("cse151b-hw4", "1B.i", note="its hint", aside=True),
@@ -202,17 +205,17 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="real numbers, independent values",
-            statement="Affinely independent values, any keys: no q gives c = (v_a + v_b)/2 exactly.",
+            statement="Affinely independent values, any keys: no $q$ gives $c = (v_a + v_b)/2$ exactly.",
             check=check_independent_values,
         ),
         Reading(
             name="real numbers, any values",
-            statement="Any values: no q gives c = (v_a + v_b)/2 exactly.",
+            statement="Any values: no $q$ gives $c = (v_a + v_b)/2$ exactly.",
             check=check_any_values,
         ),
         Reading(
             name="float64",
-            statement="attend, in float64, never returns exactly (v_a + v_b)/2.",
+            statement="attend, in float64, never returns exactly $(v_a + v_b)/2$.",
             check=check_in_float64,
         ),
     ),

@@ -22,7 +22,7 @@ from regard.rigor.balls import normal
 from regard.written_numbers import at_least, at_most, in_full
 
 LEVEL = Fraction(1, 4)  # "swings": each of the two takes over 0.9 at least this often
-TWO_PEAKS = "the weight of a against b alone has two peaks exactly when T^2 (spread + 4a) > 2"
+TWO_PEAKS = "the weight of a against $b$ alone has two peaks exactly when $T^2 (spread + 4a) > 2$"
 
 
 def _proved_chances(n: int, iso: float, spread: float, scale: float) -> tuple[float, float]:
@@ -45,19 +45,19 @@ def check_swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
         most = balls.above(normal(-balls.ball(9).log() / variance.sqrt()))
     region = (
         # 0.6745 = Phi^-1(3/4): a logit beyond ln 18 (or ln 9) in a quarter of the draws
-        f"when T sqrt(spread + 4a) is at least about {at_most(math.log(18) / 0.6745, 3)} and T well beyond ln n, never "
-        f"below {at_least(math.log(9) / 0.6745, 3)}; here it is {sd:.4g}"
+        f"when $T sqrt(spread + 4a)$ is at least about {at_most(math.log(18) / 0.6745, 3)} and $T$ well beyond $ln "
+        f"n$, never below {at_least(math.log(9) / 0.6745, 3)}; here it is {sd:.4g}"
     )
     if most < LEVEL:
         return refuted_verdict(
-            f"alpha_a > 0.9 needs s_a - s_b > ln 9, which has probability {at_most(most, 4)} at most.",
+            f"$alpha_a > 0.9$ needs $s_a - s_b > ln 9$, which has probability {at_most(most, 4)} at most.",
             witness=Witness(Fraction(most), "<", LEVEL),
             counterexample=f"{_setting(iso, scale, spread)}: neither key takes over 0.9 more often than "
-            f"{at_most(most, 4)} of the time (n = 2 included)",
+            f"{at_most(most, 4)} of the time ($n = 2$ included)",
             region=region,
-            correction=f"The logit s_a - s_b is N(0, T^2 (spread + 4a)); {TWO_PEAKS}.",
+            correction=f"The logit $s_a - s_b$ is $N(0, T^2 (spread + 4a))$; {TWO_PEAKS}.",
         )
-    law = f"P(alpha_a > 0.9) >= {at_least(sure[0], 4)} and P(alpha_b > 0.9) >= {at_least(sure[1], 4)}"
+    law = f"$P(alpha_a > 0.9) >= {at_least(sure[0], 4)}$ and $P(alpha_b > 0.9) >= {at_least(sure[1], 4)}$"
     if min(sure) < LEVEL:
         return not_refuted_verdict(1, f"Proved only: {law}; at most {at_most(most, 4)} each.")
     return holds("proof, bounds enclosed", f"{law}; each is at most {at_most(most, 4)}.", region=region, most=most)
@@ -70,18 +70,18 @@ def check_two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdi
     )
     if beyond <= 0:
         return refuted_verdict(
-            f"T^2 (spread + 4a) = {variance}, not more than 2: one peak, at 1/2.",
+            f"$T^2 (spread + 4a) =$ {variance}, not more than 2: one peak, at 1/2.",
             witness=Witness(beyond, "<=", 0),
-            counterexample=f"{_setting(iso, scale, spread)}: the weight of a against b is most likely near 1/2",
-            region=f"for T > {at_most(math.sqrt(2 / (spread + 4 * iso)), 6)}",
-            correction=f"Against b alone, {TWO_PEAKS}.",
+            counterexample=f"{_setting(iso, scale, spread)}: the weight of a against $b$ is most likely near 1/2",
+            region=f"for $T > {at_most(math.sqrt(2 / (spread + 4 * iso)), 6)}$",
+            correction=f"Against $b$ alone, {TWO_PEAKS}.",
         )
     logit = _peak(beyond)
     return holds(
         "proof",
-        f"The logit has variance {variance}, more than 2; at the peaks the odds of a against b are e^{logit:.5g} "
-        f"and e^-{logit:.5g}.",
-        region=f"for T > {at_most(math.sqrt(2 / (spread + 4 * iso)), 6)}",
+        f"The logit has variance {variance}, more than 2; at the peaks the odds of a against $b$ are $e^{logit:.5g}$ "
+        f"and $e^-{logit:.5g}$.",
+        region=f"for $T > {at_most(math.sqrt(2 / (spread + 4 * iso)), 6)}$",
         logit=logit,
     )
 
@@ -106,8 +106,8 @@ def _peak(beyond: Fraction) -> float:
 
 def check_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     region = (
-        "when T is large against 1/sqrt(spread) and ln n, and a is small; for spread > 0 the limit as a -> 0, "
-        "T -> infinity is 1/2"
+        "when $T$ is large against $1/sqrt(spread)$ and $ln n$, and a is small; for $spread > 0$ the limit as $a -> "
+        "0$, $T -> infinity$ is 1/2"
     )
     try:
         _, variance = enclosed_error(n, iso=iso, scale=scale, heads=1, spread=spread)
@@ -117,55 +117,55 @@ def check_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdic
     if variance >= balls.ball(LEVEL):
         return holds(
             "integrals enclosed in balls",
-            f"The output's total variance is {value:.6g} with orthonormal values, where always sitting at v_a or v_b, "
-            "by the toss of a coin, has 1/2.",
+            f"The output's total variance is {value:.6g} with orthonormal values, where always sitting at $v_a$ or "
+            "$v_b$, by the toss of a coin, has 1/2.",
             region=region,
             variance=value,
         )
     return refuted_verdict(
         f"The variance is {value:.6g}, by integrals.",
         witness=Witness(variance, "<", LEVEL),
-        counterexample=f"n = {n}, {_setting(iso, scale, spread)}: variance {value:.6g}",
+        counterexample=f"$n = {n}$, {_setting(iso, scale, spread)}: variance {value:.6g}",
         region=region,
-        correction="The variance is at most near 2 E(sigmoid(D) - 1/2)^2, D ~ N(0, T^2 (spread + 4a)), which rises "
-        "from 0 to 1/2 as T grows.",
+        correction="The variance is at most near $2 E(sigmoid(D) - 1/2)^2$, $D ~ N(0, T^2 (spread + 4a))$, which rises "
+        "from 0 to 1/2 as $T$ grows.",
     )
 
 
 def _setting(iso: float, scale: float, spread: float) -> str:
-    return f"T = {in_full(scale)}, a = {in_full(iso)}, spread {in_full(spread)}"
+    return f"$T = {in_full(scale)}$, $a = {in_full(iso)}$, spread {in_full(spread)}"
 
 
 def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
     sd = scale * math.sqrt(spread + 4 * iso)
     return f"""\
-The law. s_a = T (mu_a + mu_b).k_a ~ N(T, T^2 (spread + 2a)), s_b ~ N(T, 2aT^2) and every other s_l ~ N(0, 2aT^2),
-independent. So the logit D = s_a - s_b ~ N(0, T^2 (spread + 4a)), and alpha_a/(alpha_a + alpha_b) = sigmoid(D): a
+The law. $s_a = T (mu_a + mu_b).k_a ~ N(T, T^2 (spread + 2a))$, $s_b ~ N(T, 2aT^2)$ and every other $s_l ~ N(0, 2aT^2)$,
+independent. So the logit $D = s_a - s_b ~ N(0, T^2 (spread + 4a))$, and $alpha_a/(alpha_a + alpha_b) = sigmoid(D)$: a
 logit-normal law around 1/2.
 
-It swings, n >= 3. Let D > ln 18 and s_l - s_b < -ln(n-2) for every other l. Then e^(s_b - s_a) < 1/18 and the others
-have sum of e^(s_l - s_a) < (n-2) e^(-ln(n-2) - ln 18) = 1/18, so alpha_a > 1/(1 + 1/9) = 0.9. As s_l - s_b ~ N(-T,
-4aT^2), P(alpha_a > 0.9) >= Phi(-ln 18 / (T sqrt(spread + 4a))) - (n-2) Phi(-(T - ln(n-2))/(2 sqrt(a) T)). For b let D
-< -ln 18 and s_l - s_b < -ln(18(n-2)) for every other l: e^(s_a - s_b) and the others' sum of e^(s_l - s_b) are again
-below 1/18 each, and the last term has ln(18(n-2)) in the place of ln(n-2).
+It swings, $n >= 3$. Let $D > ln 18$ and $s_l - s_b < -ln(n-2)$ for every other $l$. Then $e^(s_b - s_a) < 1/18$ and the
+others have sum of $e^(s_l - s_a) < (n-2) e^(-ln(n-2) - ln 18) = 1/18$, so $alpha_a > 1/(1 + 1/9) = 0.9$. As $s_l - s_b
+~ N(-T, 4aT^2)$, $P(alpha_a > 0.9) >= Phi(-ln 18 / (T sqrt(spread + 4a))) - (n-2) Phi(-(T - ln(n-2))/(2 sqrt(a) T))$.
+For $b$ let $D < -ln 18$ and $s_l - s_b < -ln(18(n-2))$ for every other $l$: $e^(s_a - s_b)$ and the others' sum of
+$e^(s_l - s_b)$ are again below 1/18 each, and the last term has $ln(18(n-2))$ in the place of $ln(n-2)$.
 
-It swings, n = 2. There is no other key: alpha_a > 0.9 exactly when D > ln 9 and alpha_b > 0.9 exactly when D < -ln 9,
-each with probability Phi(-ln 9 / (T sqrt(spread + 4a))). For every n alpha_a > 0.9 needs D > ln 9, so no probability
-is more.
+It swings, $n = 2$. There is no other key: $alpha_a > 0.9$ exactly when $D > ln 9$ and $alpha_b > 0.9$ exactly when $D <
+-ln 9$, each with probability $Phi(-ln 9 / (T sqrt(spread + 4a)))$. For every $n alpha_a > 0.9$ needs $D > ln 9$, so no
+probability is more.
 
-Two peaks. The density of p = sigmoid(x), x ~ N(0, v), has the logarithm -x^2/(2v) - ln p - ln(1-p) + constant. Its
-derivative by x is -x/v + (2p - 1) = -x/v + tanh(x/2). At x > 0 it has the sign of (tanh(x/2))/x - 1/v, which falls
-from 1/2 - 1/v to -1/v. So for v <= 2 the only peak is at x = 0; for v > 2 the density first rises and then falls on x
-> 0, and on x < 0 likewise: two opposite peaks.
+Two peaks. The density of $p = sigmoid(x)$, $x ~ N(0, v)$, has the logarithm $-x^2/(2v) - ln p - ln(1-p) +$ constant.
+Its derivative by $x$ is $-x/v + (2p - 1) = -x/v + tanh(x/2)$. At $x > 0$ it has the sign of $(tanh(x/2))/x - 1/v$,
+which falls from $1/2 - 1/v$ to $-1/v$. So for $v <= 2$ the only peak is at $x = 0$; for $v > 2$ the density first rises
+and then falls on $x > 0$, and on $x < 0$ likewise: two opposite peaks.
 
-Variance, in the limit a -> 0, T -> infinity, n and spread > 0 fixed. The others vanish: their total weight r is at most
-sum of min(1, e^(s_l - s_b)), s_l - s_b ~ N(-T, 4aT^2), so E r <= (n-2) (e^(-T/2) + P(s_l - s_b > -T/2)) = (n-2)
-(e^(-T/2) + Phi(-1/(4 sqrt a))) -> 0. And P(|D| <= m) -> 0 for every m, as the variance of D is at least T^2 spread,
-so sigmoid(D) tends in law to a fair coin on 0 and 1. So alpha tends in law to v_a or v_b's unit vector, each with
-probability 1/2; as weights are bounded, all moments converge: the mean of c to (v_a + v_b)/2, the total variance and
-E||c - (v_a+v_b)/2||^2 both to ||v_a - v_b||^2/4 = 1/2.
+Variance, in the limit $a -> 0$, $T -> infinity$, $n$ and $spread > 0$ fixed. The others vanish: their total weight $r$
+is at most sum of $min(1, e^(s_l - s_b))$, $s_l - s_b ~ N(-T, 4aT^2)$, so $E r <= (n-2) (e^(-T/2) + P(s_l - s_b > -T/2))
+= (n-2) (e^(-T/2) + Phi(-1/(4 sqrt a))) -> 0$. And $P(|D| <= m) -> 0$ for every $m$, as the variance of $D$ is at least
+$T^2$ spread, so $sigmoid(D)$ tends in law to a fair coin on 0 and 1. So $alpha$ tends in law to $v_a$ or $v_b$'s unit
+vector, each with probability 1/2; as weights are bounded, all moments converge: the mean of $c$ to $(v_a + v_b)/2$, the
+total variance and $E||c - (v_a+v_b)/2||^2$ both to $||v_a - v_b||^2/4 = 1/2$.
 
-Here T sqrt(spread + 4a) = {sd:.4g}: P(alpha_a > 0.9) is between
+Here $T sqrt(spread + 4a) = {sd:.4g}$: $P(alpha_a > 0.9)$ is between
 {at_least(_proved_chances(n, iso, spread, scale)[0], 4)} and
 {at_most(0.5 * math.erfc(math.log(9) / sd / math.sqrt(2)), 4)}."""
 
@@ -173,8 +173,8 @@ Here T sqrt(spread + 4a) = {sd:.4g}: P(alpha_a > 0.9) is between
 def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
     made = axes(
         figure,
-        title=f"The weight of a against b, spread {spread:g}, a = {iso:g}",
-        xlabel="alpha_a / (alpha_a + alpha_b)",
+        title=f"The weight of a against $b$, spread {spread:g}, $a = {iso:g}$",
+        xlabel="$alpha_a / (alpha_a + alpha_b)$",
         ylabel="density",
         ylim=(0, 5),
     )
@@ -183,14 +183,14 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> Non
     for T, colour, style in ((1.0, GREY, ":"), (4.0, ORANGE, "--"), (scale, BLUE, "-")):
         v = T**2 * (spread + 4 * iso)
         density = np.exp(-(x**2) / (2 * v)) / np.sqrt(2 * np.pi * v) / (p * (1 - p))
-        made.plot(p, density, style, color=colour, lw=2, label=f"T = {T:g}")
+        made.plot(p, density, style, color=colour, lw=2, label=f"$T = {T:g}$")
     made.legend(frameon=False, loc="upper center")
 
 
 SPREAD = Parameter(
     name="spread",
     default=0.5,
-    meaning="the further variance of k_a along mu_a, 1/2 in the statement",
+    meaning="the further variance of $k_a$ along $mu_a$, 1/2 in the statement",
     above=0,
     most=100,
 )
@@ -205,7 +205,7 @@ def noise_and_scale(latent: Any, *, iso: float, spread: float, scale: float) -> 
 
 def judge_law(instance: Instance, variance: float) -> Ruling:
     iso, spread, scale = instance.given.values()
-    return equality_ruling(variance, scale**2 * (spread + 4 * iso), "the variance of ln(alpha_a/alpha_b)")
+    return equality_ruling(variance, scale**2 * (spread + 4 * iso), "the variance of $ln(alpha_a/alpha_b)$")
 
 
 QUESTION = Question(
@@ -215,14 +215,14 @@ QUESTION = Question(
         "spread": "the further variance of k_a along mu_a, 1/2 in the statement",
         "scale": "T, in q = T (mu_a + mu_b)",
     },
-    task="How far one head swings: ln(alpha_a/alpha_b) is normal with mean 0; its variance. Means are orthonormal, "
+    task="How far one head swings: $ln(alpha_a/alpha_b)$ is normal with mean 0; its variance. Means are orthonormal, "
     "keys independent.",
     returns="one number, the variance of ln(alpha_a/alpha_b)",
     shape=lambda given: (),
     sizes=(
         make_size("iso", "a, the variance in every direction", (0.1, 0.01, 1e-6), above=0, most=10),
         Size(parameter=SPREAD, ladder=(0.5, 1.0, 0.1)),
-        make_size("scale", "T, the scale of the query", (1.0, 2.0, 10.0, 20.0), least=0.01, most=1e6),
+        make_size("scale", "$T$, the scale of the query", (1.0, 2.0, 10.0, 20.0), least=0.01, most=1e6),
     ),
     make=noise_and_scale,
     judge=judge_law,
@@ -232,9 +232,9 @@ QUESTION = Question(
 CLAIM = Claim(
     name="one-head-swings",
     topic="noise",
-    statement="Sigma_a = a I + (1/2) mu_a mu_a^T, the others a I: with the averaging query, c swings between v_a and "
-    "v_b.",
-    formula="q = T (mu_a + mu_b), k_a ~ N(mu_a, a I + spread mu_a mu_a^T): the law and the variance of c?",
+    statement="$Sigma_a = a I + (1/2) mu_a mu_a^T$, the others $a I$: with the averaging query, $c$ swings between "
+    "$v_a$ and $v_b$.",
+    formula="$q = T (mu_a + mu_b)$, $k_a ~ N(mu_a, a I + spread mu_a mu_a^T)$: the law and the variance of $c$?",
     sources=(
         Source("cs224n-w25-a4", "1-3ii"),
         Source("self-attention-written", "(c)ii"),
@@ -244,19 +244,19 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="each takes over",
-            statement="P(alpha_a > 0.9) and P(alpha_b > 0.9) are both at least 1/4.",
+            statement="$P(alpha_a > 0.9)$ and $P(alpha_b > 0.9)$ are both at least 1/4.",
             check=check_swings,
         ),
         Reading(
             name="two peaks",
-            statement="The law of alpha_a/(alpha_a + alpha_b) has two peaks, one on each side of 1/2.",
+            statement="The law of $alpha_a/(alpha_a + alpha_b)$ has two peaks, one on each side of 1/2.",
             check=check_two_peaks,
             ignores=("n",),
         ),
         Reading(
             name="variance",
-            statement="With orthonormal values the total variance of c is at least 1/4 (a coin between v_a and v_b: "
-            "1/2).",
+            statement="With orthonormal values the total variance of $c$ is at least 1/4 (a coin between $v_a$ and "
+            "$v_b$: 1/2).",
             check=check_variance,
         ),
     ),

@@ -18,10 +18,11 @@ from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
 
-WHERE = "exactly when n/eps >= ((1-delta)/delta)^2"
+WHERE = "exactly when $n/eps >= ((1-delta)/delta)^2$"
 CORRECTION = (
-    "The head leaves the loser 1/(1 + sqrt(n/eps)) of what the two have. With q = t (u + k_2) it is 1/(1 + e^(t/2)): "
-    "at most delta exactly when t >= 2 ln((1-delta)/delta). Proof: the scores are t c and t, t/2 apart."
+    "The head leaves the loser $1/(1 + sqrt(n/eps))$ of what the two have. With $q = t (u + k_2)$ it is $1/(1 + "
+    "e^(t/2))$: at most $delta$ exactly when $t >= 2 ln((1-delta)/delta)$. Proof: the scores are $t c$ and $t$, $t/2$ "
+    "apart."
 )
 
 
@@ -36,13 +37,13 @@ def check_picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
         return refuted_verdict(
             f"The loser keeps {loser:.4g} of what the two have.",
             witness=Witness(n / Fraction(eps), "<", _least_ratio(delta)),
-            counterexample=f"n = {n}, eps = {in_full(eps)}: {inequality(loser, '>', delta, digits=4)}",
+            counterexample=f"$n = {n}$, $eps = {in_full(eps)}$: {inequality(loser, '>', delta, digits=4)}",
             region=WHERE,
             correction=CORRECTION,
         )
     return holds(
         "exact arithmetic",
-        f"n/eps = {n / eps:.6g}, so the loser keeps {loser:.4g} of what the two have, at most {in_full(delta)}.",
+        f"$n/eps = {n / eps:.6g}$, so the loser keeps {loser:.4g} of what the two have, at most {in_full(delta)}.",
         region=WHERE,
         loser=loser,
     )
@@ -51,17 +52,17 @@ def check_picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
 def check_picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
     least = 2 / _least_ratio(delta)  # with two keys every eps between this and 1 fails
     if least >= 1:
-        return holds("proof", f"n/eps > 2 >= ((1-delta)/delta)^2 for delta = {in_full(delta)}.")
+        return holds("proof", f"$n/eps > 2 >= ((1-delta)/delta)^2$ for $delta = {in_full(delta)}$.")
     gap = float(1 - least)
     # a decimal number between the two; 1 - ... where it would have many nines
     edge = "0.999" if gap > 0.002 else f"{1 - gap / 2:.6g}" if gap > 1e-5 else f"1 - {gap / 2:.3g}"
     at = sum(Fraction(part) for part in edge.replace("- ", "-").split())
     more = inequality(1 / (1 + math.sqrt(2 / at)), ">", delta, digits=4)
     return refuted_verdict(
-        "It depends on n/eps, which is only known to be above 2.",
+        "It depends on $n/eps$, which is only known to be above 2.",
         witness=(Witness(2 / at, "<", _least_ratio(delta)), Witness(at, "<", 1)),
-        counterexample=f"n = 2, eps = {edge}: the loser keeps more than delta: {more}",
-        region=f"{WHERE}; for delta = {in_full(delta)} that is n/eps >= {at_most(float(_least_ratio(delta)), 6)}",
+        counterexample=f"$n = 2$, $eps =$ {edge}: the loser keeps more than $delta$: {more}",
+        region=f"{WHERE}; for $delta = {in_full(delta)}$ that is $n/eps >= {at_most(float(_least_ratio(delta)), 6)}$",
         correction=CORRECTION,
     )
 
@@ -78,36 +79,38 @@ def check_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verd
             return refuted_verdict(
                 "The enclosures of the two sides do not meet.",
                 witness=Witness(ratio, "!=", stated),
-                counterexample=f"n = {n}, eps = {in_full(eps)}, c = {c:g}",
+                counterexample=f"$n = {n}$, $eps = {in_full(eps)}$, $c = {c:g}$",
                 region="for the power 1/2",
-                correction="alpha_1/alpha_2 = (n/eps)^(c-1).",
+                correction="$alpha_1/alpha_2 = (n/eps)^(c-1)$.",
             )
     return holds(
         "proof; enclosures agree",
-        f"alpha_1/alpha_2 = (n/eps)^(c-1): {(n / eps) ** -0.5:.6g} for c = 1/2 and {(n / eps) ** 0.5:.6g} for c = 3/2.",
+        f"$alpha_1/alpha_2 = (n/eps)^(c-1)$: {(n / eps) ** -0.5:.6g} for $c = 1/2$ and {(n / eps) ** 0.5:.6g} for $c "
+        "= 3/2$.",
     )
 
 
 def prove(*, n: int, eps: float, delta: float) -> str:
     x = n / eps
     return f"""\
-With L = ln(n/eps) and q = L (u + k_2), u orthogonal to the other keys: s_1 = c L, s_2 = L, the others 0. So
-alpha_1/alpha_2 = e^(L (c-1)) = (n/eps)^(c-1), which is (n/eps)^(-1/2) for c = 1/2 and (n/eps)^(1/2) for c = 3/2.
+With $L = ln(n/eps)$ and $q = L (u + k_2)$, $u$ orthogonal to the other keys: $s_1 = c L$, $s_2 = L$, the others 0. So
+$alpha_1/alpha_2 = e^(L (c-1)) = (n/eps)^(c-1)$, which is $(n/eps)^(-1/2)$ for $c = 1/2$ and $(n/eps)^(1/2)$ for $c =
+3/2$.
 
-Of what the two have together, the loser has 1/(1 + sqrt(n/eps)) either way. That is at most delta exactly when
-sqrt(n/eps) >= (1-delta)/delta.
+Of what the two have together, the loser has $1/(1 + sqrt(n/eps))$ either way. That is at most $delta$ exactly when
+$sqrt(n/eps) >= (1-delta)/delta$.
 
-The others have (n-2)/(x + x^c + n - 2) with x = n/eps: less than (n-2)/x < eps, so "the rest" never matters.
+The others have $(n-2)/(x + x^c + n - 2)$ with $x = n/eps$: less than $(n-2)/x < eps$, so "the rest" never matters.
 
-Here n = {n}, eps = {eps:g}: x = {x:.6g}, and the loser keeps {1 / (1 + math.sqrt(x)):.4g}; delta = {delta:g} needs
-n/eps >= {at_most(((1 - delta) / delta) ** 2, 6)}."""
+Here $n = {n}$, $eps = {eps:g}$: $x = {x:.6g}$, and the loser keeps {1 / (1 + math.sqrt(x)):.4g}; $delta = {delta:g}$
+needs $n/eps >= {at_most(((1 - delta) / delta) ** 2, 6)}$."""
 
 
 def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
     made = axes(
         figure,
         title="One head, key 1 of length 1/2 or 3/2: the weights",
-        xlabel="n / eps",
+        xlabel="$n / eps$",
         ylabel="share of the two keys' weight",
         xscale="log",
         ylim=(0, 1),
@@ -115,9 +118,9 @@ def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
     x = np.geomspace(2, 1e6, 200)
     made.plot(x, 1 / (1 + x**-0.5), color=BLUE, lw=2, label="the longer key")
     made.plot(x, 1 / (1 + x**0.5), color=ORANGE, lw=2, label="the shorter key")
-    made.axhline(delta, color=GREY, ls=":", label=f"delta = {delta:g}")
+    made.axhline(delta, color=GREY, ls=":", label=f"$delta = {delta:g}$")
     made.axvline(((1 - delta) / delta) ** 2, color=VERMILION, ls="--", lw=1, label="ignored from here on")
-    made.plot([n / eps], [1 / (1 + math.sqrt(n / eps))], "o", color="black", label="this n and eps")
+    made.plot([n / eps], [1 / (1 + math.sqrt(n / eps))], "o", color="black", label="this $n$ and $eps$")
     made.legend(frameon=False, loc="best")
 
 
@@ -133,7 +136,7 @@ def number_slack_length(latent: Any, *, n: int, eps: float, c: float) -> Instanc
 
 def judge_ratio(instance: Instance, ratio: float) -> Ruling:
     n, eps, c = instance.given.values()
-    return equality_ruling(ratio, math.exp((c - 1) * math.log(n / eps)), "alpha_1/alpha_2")
+    return equality_ruling(ratio, math.exp((c - 1) * math.log(n / eps)), "$alpha_1/alpha_2$")
 
 
 QUESTION = Question(
@@ -144,7 +147,8 @@ QUESTION = Question(
         "c": "the length of key 1; 1/2 or 3/2 in the statement",
     },
     statement="k_1 = c u with c = 1/2 or 3/2: one averaging head picks one value and ignores the other.",
-    task="alpha_1/alpha_2 for the query q = ln(n/eps) (u + k_2), where k_1 = c u and u, k_2, ..., k_n are orthonormal.",
+    task="$alpha_1/alpha_2$ for the query $q = ln(n/eps) (u + k_2)$, where $k_1 = c u$ and $u$, $k_2$, ..., $k_n$ are "
+    "orthonormal.",
     returns="one number",
     shape=lambda given: (),
     sizes=(
@@ -160,25 +164,25 @@ QUESTION = Question(
 CLAIM = Claim(
     name="one-head-two-point-noise",
     topic="noise",
-    statement="k_1 = c u with c = 1/2 or 3/2: one averaging head picks one value and ignores the other.",
-    formula="q = ln(n/eps)(u + k_2):  alpha_1/alpha_2 = (n/eps)^(1/2) or its inverse",
+    statement="$k_1 = c u$ with $c = 1/2$ or 3/2: one averaging head picks one value and ignores the other.",
+    formula="$q = ln(n/eps)(u + k_2)$:  $alpha_1/alpha_2 = (n/eps)^(1/2)$ or its inverse",
     sources=(Source("attention-position-svd", "Attention (c)"),),
     parameters=(number_of_keys(), slack(), DELTA),
     readings=(
         Reading(
             name="at this n and eps",
-            statement="Of what keys 1 and 2 have together, the loser has at most delta.",
+            statement="Of what keys 1 and 2 have together, the loser has at most $delta$.",
             check=check_picks_one_here,
         ),
         Reading(
             name="for every n and eps",
-            statement="The same for all n >= 2 and 0 < eps < 1.",
+            statement="The same for all $n >= 2$ and $0 < eps < 1$.",
             check=check_picks_one_always,
             ignores=("n", "eps"),
         ),
         Reading(
             name="the ratio",
-            statement="alpha_1/alpha_2 is (n/eps)^(1/2) for c = 3/2 and (n/eps)^(-1/2) for c = 1/2.",
+            statement="$alpha_1/alpha_2$ is $(n/eps)^(1/2)$ for $c = 3/2$ and $(n/eps)^(-1/2)$ for $c = 1/2$.",
             check=check_ratio,
             ignores=("delta",),
         ),

@@ -66,17 +66,17 @@ def check_exactly(*, causal: int, seed: int) -> Verdict:
             return refuted_verdict(
                 "A mask that depends on the position is not order-blind.",
                 witness=Witness(apart, ">", 0),
-                counterexample=f"{SIZE} whole rows (seed {seed}), permutation {P}: Z(PX) and P Z(X) differ in exact "
-                "fractions, with 3^s in the place of e^s (W_Q times ln 3)",
-                region="without a mask, or with one that P leaves alone",
-                correction="Z(PX) = P Z(X) for every P where every row may attend to every row.",
+                counterexample=f"{SIZE} whole rows (seed {seed}), permutation {P}: $Z(PX)$ and $P Z(X)$ differ in "
+                "exact fractions, with $3^s$ in the place of $e^s$ ($W_Q$ times $ln 3$)",
+                region="without a mask, or with one that $P$ leaves alone",
+                correction="$Z(PX) = P Z(X)$ for every $P$ where every row may attend to every row.",
             )
     if causal:
         return not_refuted_verdict(len(tried), "The mask made no difference to these rows.")
     return holds(
         f"proof; the whole layer in exact fractions agrees for all {len(tried)} permutations",
-        f"Z(PX) = P Z(X) on {SIZE} rows of whole numbers, softmax with 3^s in the place of e^s.",
-        region="for every n, every permutation and all weights; not with a causal mask (--set causal=1)",
+        f"$Z(PX) = P Z(X)$ on {SIZE} rows of whole numbers, softmax with $3^s$ in the place of $e^s$.",
+        region="for every $n$, every permutation and all weights; not with a causal mask (--set causal=1)",
     )
 
 
@@ -86,7 +86,7 @@ def check_lemmas(*, causal: int, seed: int) -> Verdict:
     proved = lemmas(seed=seed)
     if not proved.answer:
         return not_refuted_verdict(1, f"The proof and the arithmetic differ: {proved}")
-    return holds("proof; exact arithmetic on one random case agrees", str(proved))
+    return holds("proof; exact arithmetic on one random case agrees", proved.marked_text)
 
 
 def check_in_float64(*, causal: int, seed: int) -> Verdict:
@@ -106,25 +106,26 @@ def check_in_float64(*, causal: int, seed: int) -> Verdict:
             # the floats as they are; half a unit in the last place of the difference is far within the factor 2
             witness=Witness(Fraction(measured.gap), ">", 2 * Fraction(1, 10**9) * Fraction(measured.size)),
             counterexample=f"the rows and weights of seed {seed}",
-            region="without a mask, or with one that P leaves alone",
-            correction="Z(PX) = P Z(X) for every P where every row may attend to every row: see the proof.",
+            region="without a mask, or with one that $P$ leaves alone",
+            correction="$Z(PX) = P Z(X)$ for every $P$ where every row may attend to every row: see the proof.",
         )
     return not_refuted_verdict(100, f"{measured} Bit for bit it need not hold: sums are added in another order.")
 
 
 def prove(*, causal: int, seed: int) -> str:
     return """\
-P is a permutation matrix: P^T P = I, and P A reorders the rows of A as P.
+$P$ is a permutation matrix: $P^T P = I$, and $P A$ reorders the rows of $A$ as $P$.
 
-Lemma 1: softmax(P A P^T) = P softmax(A) P^T. Entry (i, j) of P A P^T is A_(p(i) p(j)); the exponentials of a row are
-reordered, their sum is the same, so entry (i, j) of the softmax is that of softmax(A) at (p(i), p(j)).
+Lemma 1: $softmax(P A P^T) = P softmax(A) P^T$. Entry $(i, j)$ of $P A P^T$ is $A_(p(i) p(j))$; the exponentials of a
+row are reordered, their sum is the same, so entry $(i, j)$ of the softmax is that of $softmax(A)$ at $(p(i), p(j))$.
 
-Lemma 2: ReLU(P A) = P ReLU(A), since ReLU acts entry by entry. Lemma 3: P 1 = 1, since each row of P has a single 1.
+Lemma 2: $ReLU(P A) = P ReLU(A)$, since ReLU acts entry by entry. Lemma 3: $P 1 = 1$, since each row of $P$ has a single
+1.
 
-Attention: with X replaced by PX, Q, K, V become PQ, PK, PV. softmax(P Q K^T P^T/sqrt d) P V = P softmax(Q K^T/sqrt
-d) P^T P V = P H.
+Attention: with $X$ replaced by $PX$, $Q$, $K$, $V$ become $PQ$, $PK$, $PV$. $softmax(P Q K^T P^T/sqrt d) P V = P
+softmax(Q K^T/sqrt d) P^T P V = P H$.
 
-Feed-forward: ReLU(P H W_1 + 1 b_1) W_2 + 1 b_2 = ReLU(P (H W_1 + 1 b_1)) W_2 + P 1 b_2 = P Z, with Lemma 3 in both
+Feed-forward: $ReLU(P H W_1 + 1 b_1) W_2 + 1 b_2 = ReLU(P (H W_1 + 1 b_1)) W_2 + P 1 b_2 = P Z$, with Lemma 3 in both
 places."""
 
 
@@ -134,7 +135,7 @@ def draw(figure: Any, *, causal: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, layer = 3 * rng.standard_normal((6, 6)), random_layer(6, seed=seed)  # large, so that rows attend to few
     P = rng.permutation(6)
-    parts = (("X", X), ("P X", X[P]), ("Z(X)", layer(X)), ("Z(P X) = P Z(X)", layer(X[P])))
+    parts = (("$X$", X), ("$P X$", X[P]), ("$Z(X)$", layer(X)), ("$Z(P X) = P Z(X)$", layer(X[P])))
     for made, (title, rows) in zip(figure.subplots(1, 4), parts, strict=True):
         made.imshow(rows, cmap="PuOr", vmin=-6, vmax=6, aspect="auto")
         order = P if "P X" in title else range(6)
@@ -178,8 +179,8 @@ QUESTION = Question(
         "W_2": "m x d",
         "b_2": "d numbers",
     },
-    task="The layer: H = softmax(Q K^T / sqrt(d)) V with Q = X W_Q, K = X W_K, V = X W_V, the softmax over each row, "
-    "and then Z = ReLU(H W_1 + 1 b_1) W_2 + 1 b_2.",
+    task="The layer: $H = softmax(Q K^T / sqrt(d)) V$ with $Q = X W_Q$, $K = X W_K$, $V = X W_V$, the softmax over "
+    "each row, and then $Z = ReLU(H W_1 + 1 b_1) W_2 + 1 b_2$.",
     returns="Z, an n x d array",
     shape=lambda given: given["X"].shape,
     sizes=(
@@ -194,9 +195,9 @@ QUESTION = Question(
 CLAIM = Claim(
     name="order-blindness",
     topic="order",
-    statement="Reordering the rows of X reorders the rows of Z the same way, and does nothing else.",
-    formula="Z(P X) = P Z(X) for every permutation P;  softmax(P A P^T) = P softmax(A) P^T, ReLU(P A) = P ReLU(A), P "
-    "1 = 1",
+    statement="Reordering the rows of $X$ reorders the rows of $Z$ the same way, and does nothing else.",
+    formula="$Z(P X) = P Z(X)$ for every permutation $P$;  $softmax(P A P^T) = P softmax(A) P^T$, $ReLU(P A) = P "
+    "ReLU(A)$, $P 1 = 1$",
     sources=(
         Source("sequence-models-hw3", "4(a)"),
         Source("cs224n-w25-a4", "2-1i"),
@@ -211,19 +212,19 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="real numbers",
-            statement="For all X, all weights and every permutation P, Z(PX) = P Z(X) exactly.",
+            statement="For all $X$, all weights and every permutation $P$, $Z(PX) = P Z(X)$ exactly.",
             check=check_exactly,
         ),
         Reading(
             name="the lemmas",
-            statement="softmax(P A P^T) = P softmax(A) P^T, ReLU(P A) = P ReLU(A) and P 1 = 1.",
+            statement="$softmax(P A P^T) = P softmax(A) P^T$, $ReLU(P A) = P ReLU(A)$ and $P 1 = 1$.",
             check=check_lemmas,
             ignores=("causal",),
         ),
         Reading(
             name="float64",
-            statement="The layer as NumPy computes it satisfies Z(PX) = P Z(X) up to rounding, which is less than 1e-9 "
-            "of the outputs' size.",
+            statement="The layer as NumPy computes it satisfies $Z(PX) = P Z(X)$ up to rounding, which is less than "
+            "1e-9 of the outputs' size.",
             check=check_in_float64,
         ),
     ),

@@ -50,8 +50,8 @@ def check_same_outputs(*, dim: int, seed: int) -> Verdict:
 
 def prove(*, dim: int, seed: int) -> str:
     return """\
-Let X be the rows of "the dog bit the man" and P the permutation that exchanges rows 1 and 4 (counted from 0): P X
-are the rows of "the man bit the dog". By order-blindness Z(P X) = P Z(X): the same five output rows, the dog's and
+Let $X$ be the rows of "the dog bit the man" and $P$ the permutation that exchanges rows 1 and 4 (counted from 0): $P X$
+are the rows of "the man bit the dog". By order-blindness $Z(P X) = P Z(X)$: the same five output rows, the dog's and
 the man's exchanged.
 
 So each word's output is the same in both sentences, though the meaning is not; nothing computed row by row
@@ -83,7 +83,7 @@ CLAIM = Claim(
     name="order-blindness-hurts",
     topic="order",
     statement='"the dog bit the man" and "the man bit the dog" give the same outputs, reordered.',
-    formula="Z(P X) = P Z(X) with P X the other sentence",
+    formula="$Z(P X) = P Z(X)$ with $P X$ the other sentence",
     sources=(Source("sequence-models-hw3", "4(a)"), Source("cs224n-w25-a4", "2-1ii")),
     parameters=(
         Parameter(name="dim", default=8, meaning="dimension of the word vectors", even=True, least=2, most=512),

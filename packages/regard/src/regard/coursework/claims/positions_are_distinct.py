@@ -27,9 +27,9 @@ def check_every_length(*, dim: int, length: int) -> Verdict:
     pair = answer.nearest or (0, 1)
     return holds(
         "proof; the nearest two enclosed",
-        f"Equal rows would make pi rational. Of {length:,} positions the nearest two, {pair[0]} and {pair[1]}, are "
+        f"Equal rows would make $pi$ rational. Of {length:,} positions the nearest two, {pair[0]} and {pair[1]}, are "
         f"{answer.distance[0]:.6g} apart.",
-        region="for every even dim >= 2 and every length: attention-position-svd is right, no condition is needed",
+        region="for every even dim $>= 2$ and every length: attention-position-svd is right, no condition is needed",
         tightness="there is no positive lower bound for all lengths at once: as the length grows, some offset comes as "
         "near to a common period as one likes",
         distance=answer.distance[0],
@@ -41,13 +41,13 @@ def check_condition_needed(*, dim: int, length: int) -> Verdict:
     if decided.status is not Status.HOLDS:
         return not_refuted_verdict(1, "The real vectors could not be shown to differ.")
     return refuted_verdict(
-        "The slowest pair alone repeats only after 2 pi 10000 positions or so, but the fastest pair alone already "
+        "The slowest pair alone repeats only after $2 pi 10000$ positions or so, but the fastest pair alone already "
         "never repeats exactly.",
         witness=Witness(Fraction(decided.numbers["distance"]), ">", 0),  # a proved lower bound of all distances
-        counterexample="dim = 2, where the only pair repeats nearly every 6.28 positions, and no two positions are "
-        f"equal; dim = {dim}, length {length:,}: {decided.because.partition('. ')[2]}",
+        counterexample="dim $= 2$, where the only pair repeats nearly every 6.28 positions, and no two positions are "
+        f"equal; dim $= {dim}$, length {length:,}: {decided.because.partition('. ')[2]}",
         region="in number formats, where a condition on the length is needed (next reading)",
-        correction="Phi_t != Phi_t' for all whole t != t', without any condition on the length.",
+        correction="$Phi_t != Phi_t'$ for all whole $t != t'$, without any condition on the length.",
     )
 
 
@@ -100,12 +100,12 @@ def prove(*, dim: int, length: int) -> str:
 
     low, _ = distance(710, dim)
     return f"""\
-The first pair of Phi_t is (sin t, cos t), as its frequency is 10000^0 = 1. If Phi_t = Phi_t' then sin t = sin t' and
-cos t = cos t', so t - t' = 2 pi m with m whole. For t != t' m is not 0 and pi = (t - t')/(2m) would be rational,
-which it is not. So all rows differ, at every length.
+The first pair of $Phi_t$ is $(sin t, cos t)$, as its frequency is $10000^0 = 1$. If $Phi_t = Phi_t'$ then $sin t = sin
+t'$ and $cos t = cos t'$, so $t - t' = 2 pi m$ with $m$ whole. For $t != t' m$ is not 0 and $pi = (t - t')/(2m)$ would
+be rational, which it is not. So all rows differ, at every length.
 
-The distance depends on the offset alone: ||Phi_t - Phi_t'||^2 = sum_i 4 sin^2((t-t') w_i/2). It can be small: 710 is
-near 226 pi, so at dim 2 an offset of 710 leaves 6.03e-5; at dim {dim} it leaves {low:.4g}."""
+The distance depends on the offset alone: $||Phi_t - Phi_t'||^2 = sum_i 4 sin^2((t-t') w_i/2)$. It can be small: 710 is
+near $226 pi$, so at dim 2 an offset of 710 leaves 6.03e-5; at dim {dim} it leaves {low:.4g}."""
 
 
 def draw(figure: Any, *, dim: int, length: int) -> None:
@@ -164,11 +164,10 @@ def _slack(rows: Float) -> Float:
 
 def _known_table_sentence(rows: Any, slack: Any) -> str:
     """Which of the known tables it is; several may agree at these sizes."""
-    from regard.mistakes.reference import sinusoids
-    from regard.mistakes.reference_switches import FORMULAS
+    from regard.mistakes.embedding import FORMULAS, sinusoids
 
-    known = [(one.said, sinusoids(one.value, *rows.shape)) for one in FORMULAS]
-    known.append(("positions counted from 1", sinusoids("interleaved", len(rows) + 1, rows.shape[1])[1:]))
+    known = [(one.said, one.function(*rows.shape)) for one in FORMULAS]
+    known.append(("positions counted from 1", sinusoids(len(rows) + 1, rows.shape[1])[1:]))
     # twice the slack: the known tables are rounded as well
     names = [said for said, table in known if (np.abs(rows - table) <= 2 * slack).all()]
     if not names:
@@ -192,8 +191,8 @@ QUESTION = Question(
     function="positions",
     arguments={"length": "how many positions", "dim": "the dimension, an even number"},
     statement="Sinusoidal positions are all different, at every length.",
-    task="The sinusoidal positions 0, 1, ..., length - 1: columns 2i and 2i + 1 of row t are the sine and the cosine "
-    "of t / 10000^(2i/dim). Every entry is compared, and no two rows may be equal.",
+    task="The sinusoidal positions 0, 1, ..., length $- 1$: columns $2i$ and $2i + 1$ of row $t$ are the sine and the "
+    "cosine of $t /$ 10000^(2i/dim). Every entry is compared, and no two rows may be equal.",
     returns="a length x dim array, one position per row",
     shape=lambda given: (given["length"], given["dim"]),
     sizes=(
@@ -220,7 +219,7 @@ CLAIM = Claim(
     topic="order",
     statement="Sinusoidal positions are all different. One set adds a condition on the length, another needs none: "
     "decide.",
-    formula="Phi_t != Phi_t' for t != t'",
+    formula="$Phi_t != Phi_t'$ for $t != t'$",
     sources=(
         Source("sequence-models-hw3", "4(b)ii"),
         Source("cs224n-w25-a4", "2-2ii", note="with a condition on the length", reading="under a condition"),
@@ -233,8 +232,8 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="real numbers, every length",
-            statement="For all whole t != t' the real vectors Phi_t and Phi_t' differ, without a condition on the "
-            "length.",
+            statement="For all whole $t != t'$ the real vectors $Phi_t$ and $Phi_t'$ differ, without a condition on "
+            "the length.",
             check=check_every_length,
         ),
         Reading(
@@ -254,7 +253,7 @@ CLAIM = Claim(
         ),
         Reading(
             name="under a condition",
-            statement="In real numbers, for all t != t' up to a bound on the length, Phi_t and Phi_t' differ.",
+            statement="In real numbers, for all $t != t'$ up to a bound on the length, $Phi_t$ and $Phi_t'$ differ.",
             check=check_under_a_condition,
         ),
     ),

@@ -20,9 +20,9 @@ from regard.written_numbers import at_least, at_most, in_full
 
 MOST_WORK = 200_000  # permutations times dim^2 whose outputs are enclosed within some seconds
 EXACTLY = (
-    "g(X) = f(X + Phi) satisfies g(P X) = P f(X + P^T Phi) always; g(P X) = P g(X) for all X if P Phi = Phi, and only "
-    "then where W_Q W_K^T is not 0 and the square W_V, W_1 and W_2 are invertible. Sinusoidal positions are distinct, "
-    "so only P = I is left."
+    "$g(X) = f(X + Phi)$ satisfies $g(P X) = P f(X + P^T Phi)$ always; $g(P X) = P g(X)$ for all $X$ if $P Phi = "
+    "Phi$, and only then where $W_Q W_K^T$ is not 0 and the square $W_V$, $W_1$ and $W_2$ are invertible. Sinusoidal "
+    "positions are distinct, so only $P = I$ is left."
 )
 
 
@@ -37,14 +37,14 @@ def check_the_sets_layers(*, length: int, dim: int, seed: int) -> Verdict:
     seen = seen_orders(layer, sinusoidal(length, dim))
     return holds(
         f"proof; for each of {seen.orders:,} permutations the proof's own input, enclosed",
-        "Far out, where every unit is active, the ReLU is no obstacle: row i of g(PX) - P g(X) tends to a position's "
-        f"change times W_V W_1 W_2. In a layer with random square weights it is at least {at_least(seen.least, 3)} for "
-        f"every P, and equal to that limit to {at_most(seen.off, 1)} (inputs of length up to "
-        f"{in_full(seen.farthest)}).",
-        region="for W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2, whatever the biases: exactly the P with "
-        "P Phi = Phi are left",
-        tightness="none of the four conditions can be left out (the reading 'every layer'). That the feed-forward part "
-        "be one-to-one would be too much: no ReLU layer with square W_1 and W_2 is",
+        "Far out, where every unit is active, the ReLU is no obstacle: row $i$ of $g(PX) - P g(X)$ tends to a "
+        "position's change times $W_V W_1 W_2$. In a layer with random square weights it is at least "
+        f"{at_least(seen.least, 3)} for every $P$, and equal to that limit to {at_most(seen.off, 1)} (inputs of "
+        f"length up to {in_full(seen.farthest)}).",
+        region="for $W_Q W_K^T$ not 0 and square, invertible $W_V$, $W_1$, $W_2$, whatever the biases: exactly the "
+        "$P$ with $P Phi = Phi$ are left",
+        tightness="none of the four conditions can be left out (the reading 'every $layer'$). That the feed-forward "
+        "part be one-to-one would be too much: no ReLU layer with square $W_1$ and $W_2$ is",
         least=seen.least,
     )
 
@@ -61,7 +61,7 @@ def check_some_layer(*, length: int, dim: int, seed: int) -> Verdict:
         Z = layer(X + Phi)
         least = min(float(np.abs(layer(X[list(p)] + Phi) - Z[list(p)]).max()) for p in orders)
         return not_refuted_verdict(
-            len(orders), f"In float64 every P breaks it on one random X, by {at_least(least, 3)} at least."
+            len(orders), f"In float64 every $P$ breaks it on one random $X$, by {at_least(least, 3)} at least."
         )
     with balls.precise():
         here, *there = enclosed_row(layer, X, Phi, [stays, *orders], 0)
@@ -70,10 +70,10 @@ def check_some_layer(*, length: int, dim: int, seed: int) -> Verdict:
         return not_refuted_verdict(len(orders), "The enclosures of one row did not tell every reordering from none.")
     return holds(
         f"an enclosed witness for each of the {len(orders):,} permutations",
-        f"On one random X every permutation but the identity breaks g(PX) = P g(X), by {at_least(min(gaps), 3)} at "
+        f"On one random $X$ every permutation but the identity breaks $g(PX) = P g(X)$, by {at_least(min(gaps), 3)} at "
         "least in one row.",
         region="for this layer, whose feed-forward part is four times as wide as its input; far out such a layer is "
-        "one-to-one wherever the active units' W_1 W_2 is invertible",
+        "one-to-one wherever the active units' $W_1 W_2$ is invertible",
     )
 
 
@@ -102,20 +102,21 @@ def check_every_layer(*, length: int, dim: int, seed: int) -> Verdict:
     if gap > 1e-9:
         return not_refuted_verdict(1, f"One of the layers that should see nothing does, by {gap:.3g}.")
     looks_away = (
-        "W_V, or W_1, a projection that removes the differences of the positions, as W_Q = W_K do (length <= dim), "
+        "$W_V$, or $W_1$, a projection that removes the differences of the positions, as $W_Q = W_K$ do ($length <= "
+        "dim$), "
         if length <= dim
-        else "W_V = 0, or W_1 = 0, "
+        else "$W_V = 0$, or $W_1 = 0$, "
     )
     return refuted_verdict(
-        "With W_Q = 0 all scores are equal, every row of H is the mean of all values, and that mean forgets the order. "
-        "Each of the other three conditions can be broken alone, too.",
+        "With $W_Q = 0$ all scores are equal, every row of $H$ is the mean of all values, and that mean forgets the "
+        "order. Each of the other three conditions can be broken alone, too.",
         # with W_Q = 0 a row is a function of the sum of all rows of X + Phi, exactly
         witness=tuple(
             Witness(_sum([*X[order, j], *Phi[:, j]]), "==", _sum([*X[:, j], *Phi[:, j]])) for j in range(dim)
         ),
-        counterexample=f"W_Q = 0, any length and dim: g(PX) = P g(X) for every P; likewise {looks_away}or W_2 = 0 "
-        f"(here all to {gap:.1g})",
-        region="for W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2",
+        counterexample=f"$W_Q = 0$, any length and dim: $g(PX) = P g(X)$ for every $P$; likewise {looks_away}or $W_2 "
+        f"= 0$ (here all to {gap:.1g})",
+        region="for $W_Q W_K^T$ not 0 and square, invertible $W_V$, $W_1$, $W_2$",
         correction=EXACTLY,
     )
 
@@ -134,36 +135,36 @@ def check_rows_with_positions(*, length: int, dim: int, seed: int) -> Verdict:
     gap = float(np.abs(layer((X + Phi)[order]) - layer(X + Phi)[order]).max())
     if gap > 1e-9:
         return not_refuted_verdict(1, f"The proof and a layer in float64 differ, by {gap:.3g}.")
-    return holds("proof (order-blindness of f)", f"f(P (X + Phi)) = P f(X + Phi), here to {gap:.1g} in float64.")
+    return holds("proof (order-blindness of $f$)", f"$f(P (X + Phi)) = P f(X + Phi)$, here to {gap:.1g} in float64.")
 
 
 def prove(*, length: int, dim: int, seed: int) -> str:
     return f"""\
-f is the layer, f(PY) = P f(Y) by order-blindness, g(X) = f(X + Phi).
+$f$ is the layer, $f(PY) = P f(Y)$ by order-blindness, $g(X) = f(X + Phi)$.
 
-Always: g(PX) = f(PX + Phi) = f(P (X + P^T Phi)) = P f(X + P^T Phi). So if P Phi = Phi, then g(PX) = P g(X) for all
-X. Reordering rows together with their positions changes nothing but the order.
+Always: $g(PX) = f(PX + Phi) = f(P (X + P^T Phi)) = P f(X + P^T Phi)$. So if $P Phi = Phi$, then $g(PX) = P g(X)$ for
+all $X$. Reordering rows together with their positions changes nothing but the order.
 
-Only then, for the sets' layers: B = W_Q W_K^T not 0, W_V, W_1, W_2 square and invertible, any biases. Let g(PX) = P
-g(X) for all X, that is f(Y + E) = f(Y) for all Y, with E = P^T Phi - Phi. The feed-forward part is not one-to-one: a
-ReLU with no unit active forgets everything. But where in row i all units are active at Y, so h_i W_1 + b_1 > 0, the
-equal outputs give equal ReLUs (W_2 is invertible), so all units are active at Y + E too, and then equal rows h_i (W_1
-is invertible).
+Only then, for the sets' layers: $B = W_Q W_K^T$ not 0, $W_V$, $W_1$, $W_2$ square and invertible, any biases. Let
+$g(PX) = P g(X)$ for all $X$, that is $f(Y + E) = f(Y)$ for all $Y$, with $E = P^T Phi - Phi$. The feed-forward part is
+not one-to-one: a ReLU with no unit active forgets everything. But where in row $i$ all units are active at $Y$, so $h_i
+W_1 + b_1 > 0$, the equal outputs give equal ReLUs ($W_2$ is invertible), so all units are active at $Y + E$ too, and
+then equal rows $h_i$ ($W_1$ is invertible).
 
-Fix a row m and another row i. The y with all entries of y W_V W_1 positive form an open cone, not empty since W_V W_1
-is invertible, and so not inside the kernel of B: choose y in it with B y^T not 0, and x = d y B^T with d > 0 so small
-that x B y^T > x B x^T. Let row i of Y be t x, row m be t y and the others 0. In row i the score of m leads all others
-by a multiple of t^2, and by almost as much after adding E, which changes scores by a multiple of t only. So a_im -> 1
-faster than any power of t: h_i(Y) = t y W_V + o(1), where all units are active once t is large, and h_i(Y + E) = (t y
-+ e_m) W_V + o(1). They are equal, so e_m W_V = 0, and e_m = 0. As m was any row, E = 0, that is P Phi = Phi. (One row
-alone has no P but I.)
+Fix a row $m$ and another row $i$. The $y$ with all entries of $y W_V W_1$ positive form an open cone, not empty since
+$W_V W_1$ is invertible, and so not inside the kernel of $B$: choose $y$ in it with $B y^T$ not 0, and $x = d y B^T$
+with $d > 0$ so small that $x B y^T > x B x^T$. Let row $i$ of $Y$ be $t x$, row $m$ be $t y$ and the others 0. In row
+$i$ the score of $m$ leads all others by a multiple of $t^2$, and by almost as much after adding $E$, which changes
+scores by a multiple of $t$ only. So $a_im -> 1$ faster than any power of $t$: $h_i(Y) = t y W_V + o(1)$, where all
+units are active once $t$ is large, and $h_i(Y + E) = (t y + e_m) W_V + o(1)$. They are equal, so $e_m W_V = 0$, and
+$e_m = 0$. As $m$ was any row, $E = 0$, that is $P Phi = Phi$. (One row alone has no $P$ but $I.$)
 
-None of the four can be left out: W_Q = 0 makes every row of H the mean of all values; W_2 = 0 makes Z constant; and
-if N projects on what is orthogonal to all differences of positions, W_Q = W_K = W_V = N or W_Q = W_K = W_1 = N (the
-rest I) does not see E at all. A wider layer sees order too if, in some direction, its active units have an invertible
-W_1 W_2.
+None of the four can be left out: $W_Q = 0$ makes every row of $H$ the mean of all values; $W_2 = 0$ makes $Z$ constant;
+and if $N$ projects on what is orthogonal to all differences of positions, $W_Q = W_K = W_V = N$ or $W_Q = W_K = W_1 =
+N$ (the rest $I$) does not see $E$ at all. A wider layer sees order too if, in some direction, its active units have an
+invertible $W_1 W_2$.
 
-Sinusoidal rows are distinct (positions-are-distinct), so P Phi = Phi only for P = I. Here: {length} rows, {dim}
+Sinusoidal rows are distinct (positions-are-distinct), so $P Phi = Phi$ only for $P = I$. Here: {length} rows, {dim}
 dimensions."""
 
 
@@ -173,7 +174,7 @@ def draw(figure: Any, *, length: int, dim: int, seed: int) -> None:
 
     made = axes(
         figure,
-        title="Swapping two rows: how far is g(PX) from P g(X)?",
+        title="Swapping two rows: how far is $g(PX)$ from $P g(X)$?",
         xlabel="rows apart",
         ylabel="largest difference",
         yscale="log",
@@ -219,8 +220,8 @@ def judge_positions(instance: Instance, encoded: Any, again: Any) -> Ruling:
 QUESTION = Question(
     function="encode",
     arguments={"X": "an n x d array, one token per row; d is even"},
-    task="X with positions added to it: X + Phi, where Phi depends on nothing but the shape of X and no two rows of it "
-    "are equal, so that no reordering of the tokens passes unnoticed.",
+    task="$X$ with positions added to it: $X + Phi$, where $Phi$ depends on nothing but the shape of $X$ and no two "
+    "rows of it are equal, so that no reordering of the tokens passes unnoticed.",
     returns="X + Phi, an n x d array",
     shape=lambda given: given["X"].shape,
     sizes=(
@@ -236,9 +237,9 @@ QUESTION = Question(
 CLAIM = Claim(
     name="positions-restore-order",
     topic="order",
-    statement="Adding sinusoidal positions to X ends order-blindness; say exactly what is and is not equivariant "
+    statement="Adding sinusoidal positions to $X$ ends order-blindness; say exactly what is and is not equivariant "
     "afterwards.",
-    formula="g(X) = f(X + Phi):  g(P X) != P g(X) in general",
+    formula="$g(X) = f(X + Phi)$:  $g(P X) != P g(X)$ in general",
     sources=(Source("sequence-models-hw3", "4(b)i"), Source("cs224n-w25-a4", "2-2i")),
     parameters=(
         Parameter(name="length", default=5, meaning="how many rows", whole=True, least=2, most=6),
@@ -248,18 +249,18 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="the sets' layers",
-            statement="For every layer with W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2, every P with "
-            "P Phi != Phi breaks g(PX) = P g(X) on some X: of sinusoidal positions only P = I is left.",
+            statement="For every layer with $W_Q W_K^T$ not 0 and square, invertible $W_V$, $W_1$, $W_2$, every $P$ "
+            "with $P Phi != Phi$ breaks $g(PX) = P g(X)$ on some $X$: of sinusoidal positions only $P = I$ is left.",
             check=check_the_sets_layers,
         ),
         Reading(
             name="some layer and X",
-            statement="For a layer with random weights every P != I breaks g(PX) = P g(X) on some X.",
+            statement="For a layer with random weights every $P != I$ breaks $g(PX) = P g(X)$ on some $X$.",
             check=check_some_layer,
         ),
         Reading(
             name="every layer",
-            statement="For every layer some P breaks g(PX) = P g(X).",
+            statement="For every layer some $P$ breaks $g(PX) = P g(X)$.",
             check=check_every_layer,
         ),
         Reading(

@@ -38,7 +38,7 @@ def check_real_matrices(*, rows: int, columns: int, power: float) -> Verdict:
             )
     return holds(
         f"proof; enclosed spectra of {TRIALS} matrices agree",
-        f"trace(A^T A) is both sides, here for matrices of {rows} x {columns}.",
+        f"$trace(A^T A)$ is both sides, here for matrices of ${rows} x {columns}$.",
         region="for every real or complex matrix",
     )
 
@@ -51,9 +51,9 @@ def _other_power_verdict(power: float) -> Verdict:
         f"The sum of the singular values to the power {in_full(power)} is another number: only squares add up to the "
         "squared norm.",
         witness=Witness(raised, "!=", 4),
-        counterexample=f"A = (2), one entry: sigma_1^{in_full(power)} = {left}, and ||A||_F^2 = {right}",
+        counterexample=f"$A = (2)$, one entry: $sigma_1^{in_full(power)} = {left}$, and $||A||_F^2 = {right}$",
         region="for the power 2",
-        correction="sum of sigma_i^2 = ||A||_F^2.",
+        correction="sum of $sigma_i^2 = ||A||_F^2$.",
     )
 
 
@@ -69,11 +69,11 @@ def check_whole_matrices(*, rows: int, columns: int, power: float) -> Verdict:
         roots = -gram.charpoly()[few[1] - 1]
         total = sum(int(A[i, j]) ** 2 for i in range(few[0]) for j in range(few[1]))
         if roots != total:
-            return not_refuted_verdict(TRIALS, f"The proof and exact arithmetic differ at A = {A}.")
+            return not_refuted_verdict(TRIALS, f"The proof and exact arithmetic differ at $A =$ {A}.")
     return holds(
         f"proof; exact arithmetic on {TRIALS} matrices agrees",
-        f"On {TRIALS} whole matrices of {few[0]} x {few[1]} the sum of the roots of det(x I - A^T A) equals the sum "
-        "of squares.",
+        f"On {TRIALS} whole matrices of ${few[0]} x {few[1]}$ the sum of the roots of det(x $I - A^T A$) equals the "
+        "sum of squares.",
     )
 
 
@@ -81,19 +81,19 @@ def prove(*, rows: int, columns: int, power: float) -> str:
     A = np.random.default_rng(1).integers(-9, 10, (min(rows, 3), min(columns, 3)))
     sigma = np.linalg.svd(A, compute_uv=False)
     return f"""\
-A = U S V^T with orthogonal U and V. ||A||_F^2 = trace(A^T A) = trace(V S^T S V^T) = trace(S^T S V^T V) = trace(S^T
-S) = sum of sigma_i^2, as trace(XY) = trace(YX).
+$A = U S V^T$ with orthogonal $U$ and $V$. $||A||_F^2 = trace(A^T A) = trace(V S^T S V^T) = trace(S^T S V^T V) =
+trace(S^T S) =$ sum of $sigma_i^2$, as $trace(XY) = trace(YX)$.
 
-Here, for A = {A.tolist()}: singular values {", ".join(f"{s:.6g}" for s in sigma)}; their squares add up to
+Here, for $A =$ {A.tolist()}: singular values {", ".join(f"{s:.6g}" for s in sigma)}; their squares add up to
 {np.sum(sigma**2):.9g}, the entries' squares to {int(np.sum(A**2))}."""
 
 
 def draw(figure: Any, *, rows: int, columns: int, power: float) -> None:
     made = axes(
         figure,
-        title=f"Share of ||A||² in the first k singular values ({rows} x {columns})",
+        title=f"Share of $||A||²$ in the first $k$ singular values $({rows} x {columns})$",
         xlabel="k",
-        ylabel="sum of the first k squares / ||A||²",
+        ylabel="sum of the first $k$ squares $/ ||A||²$",
         ylim=(0, 1.05),
     )
     rng = np.random.default_rng(0)
@@ -101,7 +101,7 @@ def draw(figure: Any, *, rows: int, columns: int, power: float) -> None:
         matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
         squares = np.linalg.svd(matrix, compute_uv=False) ** 2
         k = np.arange(1, len(squares) + 1)
-        label = "random" if not decay else "columns falling like 1/j"
+        label = "random" if not decay else "columns falling like $1/j$"
         made.plot(k, np.cumsum(squares) / np.sum(matrix**2), "-", marker=mark, ms=4, color=colour, label=label)
     made.legend(frameon=False, loc="lower right")
 
@@ -122,7 +122,7 @@ QUESTION = Question(
     function="energy",
     arguments={"A": "a matrix, rows x columns"},
     statement="The sum of the squares of the singular values can be had without a single one of them.",
-    task="The sum of the squares of the singular values of A; try it without computing any.",
+    task="The sum of the squares of the singular values of $A$; try it without computing any.",
     returns="one number",
     shape=lambda given: (),
     sizes=tuple(
@@ -138,7 +138,7 @@ CLAIM = Claim(
     name="singular-energy",
     topic="rank",
     statement="The squares of the singular values add up to the squared Frobenius norm.",
-    formula="sum_i sigma_i^2 = ||A||_F^2",
+    formula="$sum_i sigma_i^2 = ||A||_F^2$",
     sources=(Source("attention-position-svd", "SVD (a)"),),
     parameters=(
         Parameter(name="rows", default=7, meaning="rows of the matrices", whole=True, least=1, most=300),

@@ -33,18 +33,18 @@ def climb(matrix: Float, k: int, *, steps: int = 300) -> Float:
 def check_as_stated(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     if factor < 1:
         return refuted_verdict(
-            f"The {k} x {k} identity has k sigma_k^2 = ||A||_F^2, and {in_full(factor)} times that is less.",
+            f"The ${k} x {k}$ identity has $k sigma_k^2 = ||A||_F^2$, and {in_full(factor)} times that is less.",
             witness=Witness(1, ">", Fraction(factor)),
-            counterexample=f"A the {k} x {k} identity: sigma_{k}^2 = 1 and ||A||_F^2/{k} = 1, more than "
+            counterexample=f"A the ${k} x {k}$ identity: $sigma_{k}^2 = 1$ and $||A||_F^2/{k} = 1$, more than "
             f"{in_full(factor)}",
             region="for factors of 1 and more",
-            correction="sigma_k^2 <= ||A||_F^2/k: see the proof.",
+            correction="$sigma_k^2 <= ||A||_F^2/k$: see the proof.",
         )
     return holds(
         "proof",
-        f"k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 (k = {k}).",
-        region="for every matrix and every k >= 1; beyond the rank sigma_k = 0",
-        tightness="attained exactly by matrices with k equal singular values and no others, for the factor 1"
+        f"$k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 (k = {k})$.",
+        region="for every matrix and every $k >= 1$; beyond the rank $sigma_k = 0$",
+        tightness="attained exactly by matrices with $k$ equal singular values and no others, for the factor 1"
         + _climb_sentence(rows, columns, k),
     )
 
@@ -57,7 +57,7 @@ def _climb_sentence(rows: int, columns: int, k: int) -> str:
     if k > min(small):
         return ""
     reached = float(statements(climb(np.random.default_rng(0).standard_normal(small), k)).tail[k - 1]) ** 2
-    return f"; an adversary's climb from a random {small[0]} x {small[1]} matrix reached {reached:.6g} of it"
+    return f"; an adversary's climb from a random ${small[0]} x {small[1]}$ matrix reached {reached:.6g} of it"
 
 
 def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
@@ -65,26 +65,26 @@ def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
     sigma, norm = np.linalg.svd(matrix, compute_uv=False), float(np.sum(matrix**2))
     own = f"{sigma[k - 1] ** 2:.6g}" if k <= len(sigma) else "0"
     return f"""\
-The singular values fall: sigma_1 >= ... >= sigma_k. So k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= sum of all
-sigma_i^2 = ||A||_F^2, by singular-energy. For k beyond min(rows, columns) sigma_k counts as 0.
+The singular values fall: $sigma_1 >= ... >= sigma_k$. So $k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <=$ sum of all
+$sigma_i^2 = ||A||_F^2$, by singular-energy. For $k$ beyond min(rows, columns) $sigma_k$ counts as 0.
 
-Equality needs sigma_1 = ... = sigma_k and nothing after them: the k x k identity, for one.
+Equality needs $sigma_1 = ... = sigma_k$ and nothing after them: the $k x k$ identity, for one.
 
-Here a random {rows} x {columns} matrix (seed 0), k = {k}: sigma_k^2 = {own}, ||A||_F^2/k = {norm / k:.6g}."""
+Here a random ${rows} x {columns}$ matrix (seed 0), $k = {k}$: $sigma_k^2 =$ {own}, $||A||_F^2/k = {norm / k:.6g}$."""
 
 
 def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
     made = axes(
         figure,
-        title=f"sigma_k against ||A||/sqrt(k), {rows} x {columns}",
+        title=f"$sigma_k$ against $||A||/sqrt(k)$, ${rows} x {columns}$",
         xlabel="k",
-        ylabel="sigma_k / ||A||",
+        ylabel="$sigma_k / ||A||$",
         yscale="log",
     )
     at = np.arange(1, min(rows, columns) + 1)
-    made.plot(at, at**-0.5, "--", color=VERMILION, label="1/sqrt(k), the bound")
+    made.plot(at, at**-0.5, "--", color=VERMILION, label="$1/sqrt(k)$, the bound")
     rng = np.random.default_rng(0)
-    for decay, colour, mark, label in ((0.0, BLUE, "o", "random"), (1.0, ORANGE, "s", "columns falling like 1/j")):
+    for decay, colour, mark, label in ((0.0, BLUE, "o", "random"), (1.0, ORANGE, "s", "columns falling like $1/j$")):
         matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
         sigma = np.linalg.svd(matrix, compute_uv=False)
         made.plot(at, sigma / np.linalg.norm(matrix), "-", marker=mark, ms=4, color=colour, label=label)
@@ -132,8 +132,8 @@ QUESTION = Question(
 CLAIM = Claim(
     name="singular-tail",
     topic="rank",
-    statement="The k-th squared singular value is at most the squared Frobenius norm divided by k.",
-    formula="sigma_k^2 <= ||A||_F^2 / k",
+    statement="The $k$-th squared singular value is at most the squared Frobenius norm divided by k.",
+    formula="$sigma_k^2 <= ||A||_F^2 / k$",
     sources=(Source("attention-position-svd", "SVD (b)"),),
     parameters=(
         Parameter(name="rows", default=7, meaning="rows of the matrix", whole=True, least=1, most=300),
@@ -144,7 +144,7 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="as stated",
-            statement="sigma_k^2 <= `factor` (1) times ||A||_F^2/k, for every matrix and every k >= 1.",
+            statement="$sigma_k^2 <=$ `factor` (1) times $||A||_F^2/k$, for every matrix and every $k >= 1$.",
             check=check_as_stated,
         ),
     ),

@@ -20,8 +20,8 @@ from regard.rigor import balls
 from regard.written_numbers import in_full
 
 CONDITION = (
-    "a T^2 -> 0 while T - ln n -> infinity: "
-    "E||c - (v_a+v_b)/2||^2 <= (sqrt(a T^2/2) + 2 sqrt(((n-2)/2) e^(-T + 3aT^2/2)))^2"
+    "$a T^2 -> 0$ while $T - ln n -> infinity$: "
+    "$E||c - (v_a+v_b)/2||^2 <= (sqrt(a T^2/2) + 2 sqrt(((n-2)/2) e^(-T + 3aT^2/2)))^2$"
 )
 # (a, T) from where the bound is nearly attained to where it says little
 POINTS = ((1e-8, 8.0), (1e-6, 20.0), (1e-4, 5.0), (1e-3, 10.0), (1e-2, 3.0))
@@ -39,11 +39,11 @@ def check_vanishing_fast_enough(*, n: int, iso: float, scale: float, factor: flo
     here, error = small_noise_bound(n, iso=iso, scale=scale), designed_error(n, iso=iso, scale=scale, heads=1)[0]
     return holds(
         "proof",
-        f"Here a T^2 = {iso * scale**2:.4g}: the error is {error:.6g}, the bound {here:.6g}.",
-        region="when a vanishes faster than 1/T^2, T growing beyond ln n; with T = ln(n/eps), a much below "
-        "1/ln^2(n/eps)",
-        tightness=f"at six (a, T) the bound is reached to {closest:.1%}; for n = 2 and small a T^2 the error is "
-        "a T^2/2 to first order, which is the bound's first term",
+        f"Here $a T^2 = {iso * scale**2:.4g}$: the error is {error:.6g}, the bound {here:.6g}.",
+        region="when a vanishes faster than $1/T^2$, $T$ growing beyond $ln n$; with $T = ln(n/eps)$, a much below "
+        "$1/ln^2(n/eps)$",
+        tightness=f"at six (a, $T$) the bound is reached to {closest:.1%}; for $n = 2$ and small $a T^2$ the error is "
+        "$a T^2/2$ to first order, which is the bound's first term",
         error=error,
         bound=here,
     )
@@ -53,10 +53,10 @@ def _small_factor_verdict(factor: float) -> Verdict:
     """With two keys our bound is a T^2/2, and the error is at least (a T^2/2)(1 - 2 a T^2), by the proof."""
     product = (1 - Fraction(factor)) / 4
     return refuted_verdict(
-        f"For n = 2 the bound is a T^2/2, which small a T^2 attain: {in_full(factor)} times it is too little.",
+        f"For $n = 2$ the bound is $a T^2/2$, which small $a T^2$ attain: {in_full(factor)} times it is too little.",
         witness=Witness(1 - 2 * product, ">", Fraction(factor)),
-        counterexample=f"n = 2, a T^2 = {float(product):.6g}: the error is at least 1 - {float(2 * product):.6g} times "
-        f"the bound, more than {in_full(factor)} times it",
+        counterexample=f"$n = 2$, $a T^2 = {float(product):.6g}$: the error is at least $1 - "
+        f"{float(2 * product):.6g}$ times the bound, more than {in_full(factor)} times it",
         region="for factors of 1 and more",
         correction=CONDITION,
     )
@@ -70,13 +70,13 @@ def check_any_scale(*, n: int, iso: float, scale: float, factor: float) -> Verdi
         off = 1 / (1 + balls.ball(-2).exp()) - balls.ball(0.5)
         at_least = 2 * balls.normal(-1) * 2 * off**2
     return refuted_verdict(
-        "The difference of the two scores has the variance 4 a T^2: it is not small just because a is.",
+        "The difference of the two scores has the variance $4 a T^2$: it is not small just because a is.",
         witness=Witness(at_least, ">", Fraction(1, 20)),
-        counterexample=f"n = 2, a = 1e-8, T = 10,000 (a T^2 = 1): the error is {value:.6g} (integral, to "
-        f"{accuracy:.0e}), and more than 1/20 for every a with a T^2 = 1",
-        region="exactly when a T^2 -> 0 (n = 2); for n > 2 T must also grow beyond ln n",
-        correction=CONDITION + ". Proof that a T^2 -> 0 is needed: for n = 2 the error is 2 E(sigmoid(D) - 1/2)^2 with "
-        "D ~ N(0, 4aT^2), which grows with a T^2 and is 0 only at 0.",
+        counterexample=f"$n = 2$, $a = 1e-8$, $T = 10,000 (a T^2 = 1)$: the error is {value:.6g} (integral, to "
+        f"{accuracy:.0e}), and more than 1/20 for every a with $a T^2 = 1$",
+        region="exactly when $a T^2 -> 0 (n = 2)$; for $n > 2 T$ must also grow beyond $ln n$",
+        correction=CONDITION + ". Proof that $a T^2 -> 0$ is needed: for $n = 2$ the error is $2 E(sigmoid(D) - "
+        "1/2)^2$ with $D ~ N(0, 4aT^2)$, which grows with $a T^2$ and is 0 only at 0.",
         error=value,
     )
 
@@ -85,14 +85,14 @@ def check_directions_and_lengths(*, n: int, iso: float, scale: float, factor: fl
     wobble = math.sqrt(2 * iso) * scale  # the standard deviation of each score
     return explained_verdict(
         "Each key is a small round cloud about its mean: its direction and its length both change by about "
-        "sqrt(a). The query points along mu_a + mu_b, halfway between the two means and square to all others, so "
-        "k_a and k_b reach nearly equally far along it and the other keys hardly at all. Its length decides the "
-        "rest. It must be long against ln n, or the other keys are heard; and short against 1/sqrt(a), because "
+        "$sqrt(a)$. The query points along $mu_a + mu_b$, halfway between the two means and square to all others, so "
+        "$k_a$ and $k_b$ reach nearly equally far along it and the other keys hardly at all. Its length decides the "
+        "rest. It must be long against $ln n$, or the other keys are heard; and short against $1/sqrt(a)$, because "
         "it multiplies the small difference of the two projections as well, and a difference of scores above 1 "
-        "lets the softmax choose. Between the two limits c is near the middle of v_a and v_b; beyond the second "
-        "it slides to one of them. Along the query's direction k_a and k_b project to 1/sqrt(2) = 0.707 and the "
-        f"others to 0, all give or take sqrt(a) = {math.sqrt(iso):.3g}; in scores, T = {scale:g} and 0 give or "
-        f"take {wobble:.3g}, against ln n = {math.log(n):.3g}.",
+        "lets the softmax choose. Between the two limits $c$ is near the middle of $v_a$ and $v_b$; beyond the second "
+        "it slides to one of them. Along the query's direction $k_a$ and $k_b$ project to $1/sqrt(2) = 0.707$ and the "
+        f"others to 0, all give or take $sqrt(a) = {math.sqrt(iso):.3g}$; in scores, $T = {scale:g}$ and 0 give or "
+        f"take {wobble:.3g}, against $ln n = {math.log(n):.3g}$.",
         wobble=wobble,
     )
 
@@ -101,23 +101,23 @@ def prove(*, n: int, iso: float, scale: float, factor: float) -> str:
     from regard.noise import small_noise_bound
 
     return f"""\
-q = T (mu_a + mu_b). Then s_a and s_b are N(T, 2aT^2), the others N(0, 2aT^2), all independent. Let p =
-alpha_a/(alpha_a + alpha_b) = sigmoid(D), D = s_a - s_b ~ N(0, 4aT^2), and r the others' total weight.
+$q = T (mu_a + mu_b)$. Then $s_a$ and $s_b$ are $N(T, 2aT^2)$, the others $N(0, 2aT^2)$, all independent. Let $p =
+alpha_a/(alpha_a + alpha_b) = sigmoid(D)$, $D = s_a - s_b ~ N(0, 4aT^2)$, and $r$ the others' total weight.
 
-With orthonormal values ||c - (v_a+v_b)/2|| = ||alpha - (1/2, 1/2, 0, ...)|| <= sqrt(2) |p - 1/2| + 2 r: first move
-within a and b, then give r to the others.
+With orthonormal values $||c - (v_a+v_b)/2|| = ||alpha - (1/2, 1/2, 0, ...)|| <= sqrt(2) |p - 1/2| + 2 r$: first move
+within $a$ and $b$, then give $r$ to the others.
 
-|sigmoid(D) - 1/2| <= |D|/4, so E 2 (p - 1/2)^2 <= E D^2/8 = a T^2/2. No smaller constant will do: for n = 2 this is
-the whole error, tanh x >= x - x^3/3 for x >= 0 gives (sigmoid(D) - 1/2)^2 >= D^2/16 - D^4/96, and so an error of at
-least (a T^2/2)(1 - 2 a T^2).
+$|sigmoid(D) - 1/2| <= |D|/4$, so $E 2 (p - 1/2)^2 <= E D^2/8 = a T^2/2$. No smaller constant will do: for $n = 2$ this
+is the whole error, $tanh x >= x - x^3/3$ for $x >= 0$ gives $(sigmoid(D) - 1/2)^2 >= D^2/16 - D^4/96$, and so an error
+of at least $(a T^2/2)(1 - 2 a T^2)$.
 
-e^(s_a) + e^(s_b) >= 2 e^((s_a+s_b)/2), so r <= (1/2) sum of e^(s_l - (s_a+s_b)/2) over the others. The exponent is
-N(-T, 3aT^2), so E r <= ((n-2)/2) e^(-T + 3aT^2/2), and E r^2 <= E r as r <= 1.
+$e^(s_a) + e^(s_b) >= 2 e^((s_a+s_b)/2)$, so $r <= (1/2)$ sum of $e^(s_l - (s_a+s_b)/2)$ over the others. The exponent
+is $N(-T, 3aT^2)$, so $E r <= ((n-2)/2) e^(-T + 3aT^2/2)$, and $E r^2 <= E r$ as $r <= 1$.
 
-Minkowski's inequality puts the two together: sqrt(E||c - target||^2) <= sqrt(aT^2/2) + 2 sqrt(((n-2)/2) e^(-T +
-3aT^2/2)). It vanishes when a T^2 -> 0 and T - ln n -> infinity. So the variance a must fall faster than 1/T^2.
+Minkowski's inequality puts the two together: $sqrt(E||c - target||^2) <= sqrt(aT^2/2) + 2 sqrt(((n-2)/2) e^(-T +
+3aT^2/2))$. It vanishes when $a T^2 -> 0$ and $T - ln n -> infinity$. So the variance a must fall faster than $1/T^2$.
 
-Here n = {n}, a = {iso:g}, T = {scale:g}: a T^2 = {iso * scale**2:.4g}, the bound is
+Here $n = {n}$, $a = {iso:g}$, $T = {scale:g}$: $a T^2 = {iso * scale**2:.4g}$, the bound is
 {small_noise_bound(n, iso=iso, scale=scale):.6g}, the error itself
 {designed_error(n, iso=iso, scale=scale, heads=1)[0]:.6g}."""
 
@@ -127,9 +127,9 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
 
     made = axes(
         figure,
-        title=f"n = {n} keys with noise a I, q = T (mu_a + mu_b)",
-        xlabel="a T²",
-        ylabel="E||c - (v_a + v_b)/2||²",
+        title=f"$n = {n}$ keys with noise $a I$, $q = T (mu_a + mu_b)$",
+        xlabel="$a T²$",
+        ylabel="$E||c - (v_a + v_b)/2||²$",
         xscale="log",
         yscale="log",
     )
@@ -142,12 +142,12 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
             marker=marker,
             ms=4,
             color=colour,
-            label=f"T = {T:g}",
+            label=f"$T = {T:g}$",
         )
         bound = [min(small_noise_bound(n, iso=x / T**2, scale=T), 2.0) for x in grid]
-        made.plot(grid, bound, "--", color=colour, lw=1, label=f"bound, T = {T:g}")
+        made.plot(grid, bound, "--", color=colour, lw=1, label=f"bound, $T = {T:g}$")
     made.axhline(0.5, color=GREY, lw=0.8)
-    made.axvline(iso * scale**2, color=VERMILION, lw=1, ls=":", label="this a and T")
+    made.axvline(iso * scale**2, color=VERMILION, lw=1, ls=":", label="this $a$ and $T$")
     made.legend(frameon=False, fontsize=9, loc="best")
 
 
@@ -186,8 +186,8 @@ QUESTION = Question(
         "iso": "a, the variance of the keys around their means in every direction; it is small against error",
         "error": "how large the expected squared error may be",
     },
-    task="A query, in terms of the means, for which E||c - (v_0 + v_1)/2||^2 is at most error. Keys are N(mu_i, a I) "
-    "and independent, values orthonormal.",
+    task="A query, in terms of the means, for which $E||c - (v_0 + v_1)/2||^2$ is at most error. Keys are $N(mu_i, a "
+    "I)$ and independent, values orthonormal.",
     returns="a query, an array of d numbers",
     shape=lambda given: given["means"].shape[1:],
     sizes=(
@@ -206,9 +206,10 @@ QUESTION = Question(
 CLAIM = Claim(
     name="small-noise-keeps-the-average",
     topic="noise",
-    statement="Keys N(mu_i, a I) with orthonormal means, a vanishing: a query made of the means still averages the "
+    statement="Keys $N(mu_i, a I)$ with orthonormal means, a vanishing: a query made of the means still averages the "
     "two.",
-    formula="k_i ~ N(mu_i, a I), q = T (mu_a + mu_b):  c is close to (v_a + v_b)/2; how small must a be against T?",
+    formula="$k_i ~ N(mu_i, a I)$, $q = T (mu_a + mu_b)$:  $c$ is close to $(v_a + v_b)/2$; how small must a be "
+    "against $T$?",
     sources=(
         Source("sequence-models-hw3", "3(c)"),
         Source("cs224n-w25-a4", "1-3i"),
@@ -222,13 +223,13 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="a vanishing faster than 1/T^2",
-            statement="E||c - (v_a+v_b)/2||^2 -> 0 (orthonormal values) when a T^2 -> 0 and T - ln n -> infinity, with "
-            "an explicit bound, for all n, a and T.",
+            statement="$E||c - (v_a+v_b)/2||^2 -> 0$ (orthonormal values) when $a T^2 -> 0$ and $T - ln n -> "
+            "infinity$, with an explicit bound, for all $n$, $a$ and $T$.",
             check=check_vanishing_fast_enough,
         ),
         Reading(
             name="a vanishing, at any scale",
-            statement="E||c - (v_a+v_b)/2||^2 -> 0 as a -> 0, however T grows meanwhile.",
+            statement="$E||c - (v_a+v_b)/2||^2 -> 0$ as $a -> 0$, however $T$ grows meanwhile.",
             check=check_any_scale,
             ignores=("n", "iso", "scale", "factor"),
         ),

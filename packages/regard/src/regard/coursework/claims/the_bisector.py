@@ -29,9 +29,9 @@ from regard.rigor.balls import ball, precise, rest, weights
 from regard.written_numbers import in_full
 
 EXACT = (
-    "alpha_0, alpha_1 >= 1/(2+eps) exactly when e^|s_0 - s_1| + sum over the others of e^(s_i - min(s_0, s_1)) <= 1 + "
-    "eps. Proof: 1/alpha of the lesser of the two is 1 plus that left side. So |(k_0 - k_1).q| may be anything below "
-    "ln(1+eps)."
+    "$alpha_0$, $alpha_1 >= 1/(2+eps)$ exactly when $e^|s_0 - s_1| +$ sum over the others of $e^(s_i - min(s_0, s_1)) "
+    "<= 1 + eps$. Proof: $1/alpha$ of the lesser of the two is 1 plus that left side. So $|(k_0 - k_1).q|$ may be "
+    "anything below $ln(1+eps)$."
 )
 
 
@@ -43,17 +43,18 @@ def check_must_be_the_bisector(*, n: int, eps: float) -> Verdict:
     shortest = math.log((n - 2) / eps) * math.sqrt(2 * (n - 2) / n) if n - 2 > eps else 0.0
     lesser, greater = 1 / (1 + math.exp(gap)), 1 / (1 + math.exp(-gap))
     return refuted_verdict(
-        f"Proved by an enclosure: s_0 - s_1 = {gap:.4g} and the others {T:.4g} below give both at least 1/(2+eps). And "
-        f"the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no multiple of k_0 + k_1."
+        f"Proved by an enclosure: $s_0 - s_1 = {gap:.4g}$ and the others {T:.4g} below give both at least "
+        f"$1/(2+eps)$. And the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no "
+        "multiple of $k_0 + k_1$."
         if n > 2
-        else f"Proved by an enclosure: s_0 - s_1 = {gap:.4g} gives both at least 1/(2+eps). And the shortest query "
-        "is 0, which gives both 1/2 and is no positive multiple of k_0 + k_1.",
+        else f"Proved by an enclosure: $s_0 - s_1 = {gap:.4g}$ gives both at least $1/(2+eps)$. And the shortest query "
+        "is 0, which gives both 1/2 and is no positive multiple of $k_0 + k_1$.",
         witness=(Witness(total, "<", enough), Witness(two, "<", enough), Witness(ball(gap), ">", 0)),
-        counterexample=f"n = 2, eps = {in_full(eps)}, q = {gap:.4g} k_0: the weights differ "
-        f"({inequality(greater, '>', lesser)}), and the lesser is above 1/(2+eps): "
-        f"{inequality(lesser, '>', 1 / (2 + eps))}; n = 3: the shortest query is {_shortest_of_three(eps)}",
-        region="among queries in the plane of k_0 and k_1 with exactly equal weights: these are the multiples of k_0 "
-        "+ k_1",
+        counterexample=f"$n = 2$, $eps = {in_full(eps)}$, $q = {gap:.4g} k_0$: the weights differ "
+        f"({inequality(greater, '>', lesser)}), and the lesser is above $1/(2+eps)$: "
+        f"{inequality(lesser, '>', 1 / (2 + eps))}; $n = 3$: the shortest query is {_shortest_of_three(eps)}",
+        region="among queries in the plane of $k_0$ and $k_1$ with exactly equal weights: these are the multiples of "
+        "$k_0 + k_1$",
         correction=EXACT,
         gap=gap,
     )
@@ -73,12 +74,12 @@ def check_perfect_averaging(*, n: int, eps: float) -> Verdict:
         others = rest(ball(2) * ball(T), [(n - 2, 0)])
         left = others.str(3, radius=False)
     return refuted_verdict(
-        f"The bisector of norm 2 sqrt(2) ln(n/eps) leaves the others {left} against each.",
+        f"The bisector of norm $2 sqrt(2) ln(n/eps)$ leaves the others {left} against each.",
         witness=Witness(others, ">", 0),
-        counterexample="n = 3, any q: the third weight is positive (q = 0 gives 1/3 each)",
-        region="for n = 2",
-        correction="Equal, not perfect: alpha_0 = alpha_1 = 1/(2 + R) with R = sum over the others of e^(s_i - s_0) "
-        "> 0.",
+        counterexample="$n = 3$, any $q$: the third weight is positive ($q = 0$ gives 1/3 each)",
+        region="for $n = 2$",
+        correction="Equal, not perfect: $alpha_0 = alpha_1 = 1/(2 + R)$ with $R =$ sum over the others of $e^(s_i - "
+        "s_0) > 0$.",
     )
 
 
@@ -90,38 +91,38 @@ def check_equal_weights(*, n: int, eps: float) -> Verdict:
     if not inside[0].overlaps(inside[1]) or outside[0].overlaps(outside[1]):
         return not_refuted_verdict(2, "The enclosures did not separate the two cases.")
     return holds(
-        "proof; enclosures tell scores 2^-90 apart",
-        "alpha_0 = alpha_1 exactly when (k_0 - k_1).q = 0: a whole hyperplane of queries, of which the bisector is the "
-        "part inside the plane of the two keys.",
+        "proof; enclosures tell scores $2^-90$ apart",
+        "$alpha_0 = alpha_1$ exactly when $(k_0 - k_1).q = 0$: a whole hyperplane of queries, of which the bisector "
+        "is the part inside the plane of the two keys.",
         region="for all keys, orthonormal or not",
     )
 
 
 def prove(*, n: int, eps: float) -> str:
     return f"""\
-The exact condition. 1/alpha_0 = 1 + e^(s_1 - s_0) + sum over the others of e^(s_i - s_0), and the same for key 1.
-Both are at most 2 + eps exactly when e^|s_0 - s_1| + sum over i > 1 of e^(s_i - min(s_0, s_1)) <= 1 + eps.
+The exact condition. $1/alpha_0 = 1 + e^(s_1 - s_0) +$ sum over the others of $e^(s_i - s_0)$, and the same for key 1.
+Both are at most $2 + eps$ exactly when $e^|s_0 - s_1| +$ sum over $i > 1$ of $e^(s_i - min(s_0, s_1)) <= 1 + eps$.
 
-So unequal scores are allowed: any |s_0 - s_1| < ln(1+eps) = {math.log1p(eps):.6g}, once the others are far enough
+So unequal scores are allowed: any $|s_0 - s_1| < ln(1+eps) = {math.log1p(eps):.6g}$, once the others are far enough
 below.
 
-And the others may be pushed down: for orthonormal keys the shortest query is T [((n-2)/n)(k_0 + k_1) - (2/n)(sum of
-the others)], T = ln((n-2)/eps), which for n >= 3 and eps < n - 2 is no multiple of k_0 + k_1 (its norm is T
-sqrt(2(n-2)/n), that of the bisector which does as well T sqrt 2; see average-within-budget).
+And the others may be pushed down: for orthonormal keys the shortest query is $T$ [$((n-2)/n)(k_0 + k_1) - (2/n)$($sum$
+of the others)], $T = ln((n-2)/eps)$, which for $n >= 3$ and $eps < n - 2$ is no multiple of $k_0 + k_1$ (its norm is $T
+sqrt(2(n-2)/n)$, that of the bisector which does as well $T sqrt 2$; see average-within-budget).
 
-What is true. alpha_0 = alpha_1 means s_0 = s_1, that is (k_0 - k_1).q = 0. In the plane of orthonormal k_0 and k_1
-that is the line of k_0 + k_1, the bisector. Perfect averaging would need the other weights to be 0: never for n >=
-3.
+What is true. $alpha_0 = alpha_1$ means $s_0 = s_1$, that is $(k_0 - k_1).q = 0$. In the plane of orthonormal $k_0$ and
+$k_1$ that is the line of $k_0 + k_1$, the bisector. Perfect averaging would need the other weights to be 0: never for
+$n >= 3$.
 
-Here n = {n}, eps = {eps:g}."""
+Here $n = {n}$, $eps = {eps:g}$."""
 
 
 def draw(figure: Any, *, n: int, eps: float) -> None:
     made = axes(
         figure,
-        title=f"Queries in the plane of k₀ and k₁ that average within eps = {eps:g} (n = {n})",
-        xlabel="(s₀ + s₁)/2",
-        ylabel="s₀ − s₁",
+        title=f"Queries in the plane of $k₀$ and $k₁$ that average within $eps = {eps:g} (n = {n})$",
+        xlabel="$(s₀ + s₁)/2$",
+        ylabel="$s₀$ − $s₁$",
     )
     right, top = 1.8 * math.log(n / eps), 1.8 * math.log1p(eps)
     middle, gap = np.meshgrid(np.linspace(0, right, 500), np.linspace(-top, top, 500))
@@ -158,7 +159,7 @@ QUESTION = Question(
         "keys": "an n x d array of orthonormal keys, one row each",
         "eps": "a number with 0 < eps < 1",
     },
-    task="A query that gives the keys 0 and 1 a weight of at least 1/(2+eps) each and is no multiple of k_0 + k_1 "
+    task="A query that gives the keys 0 and 1 a weight of at least $1/(2+eps)$ each and is no multiple of $k_0 + k_1$ "
     "(turned away from it by 1e-10 at least); or None, if you think that there is none.",
     returns="a query, an array of d numbers, or None",
     shape=lambda given: given["keys"].shape[1:],
@@ -179,23 +180,23 @@ CLAIM = Claim(
     name="the-bisector",
     topic="attention",
     statement='To average two orthonormal keys "q must be the exact bisector", which gives "perfect averaging".',
-    formula="alpha_0, alpha_1 >= 1/(2+eps)  =>  q = t (k_0 + k_1), t > 0;  and then alpha_0 = alpha_1 = 1/2",
+    formula="$alpha_0$, $alpha_1 >= 1/(2+eps)  =>  q = t (k_0 + k_1)$, $t > 0$;  and then $alpha_0 = alpha_1 = 1/2$",
     sources=(Source("attention-position-svd", "Attention (b)", note="its keys 1 and 2 are our 0 and 1"),),
     parameters=(number_of_keys(), slack(default=0.1)),
     readings=(
         Reading(
             name="must be the bisector",
-            statement="Every q with alpha_0, alpha_1 >= 1/(2+eps) is a positive multiple of k_0 + k_1.",
+            statement="Every $q$ with $alpha_0$, $alpha_1 >= 1/(2+eps)$ is a positive multiple of $k_0 + k_1$.",
             check=check_must_be_the_bisector,
         ),
         Reading(
             name="perfect averaging",
-            statement="The bisector of norm 2 sqrt(2) ln(n/eps) gives alpha_0 = alpha_1 = 1/2.",
+            statement="The bisector of norm $2 sqrt(2) ln(n/eps)$ gives $alpha_0 = alpha_1 = 1/2$.",
             check=check_perfect_averaging,
         ),
         Reading(
             name="equal weights",
-            statement="alpha_0 = alpha_1 exactly when q lies in the hyperplane that bisects the two keys.",
+            statement="$alpha_0 = alpha_1$ exactly when $q$ lies in the hyperplane that bisects the two keys.",
             check=check_equal_weights,
             ignores=("n", "eps"),
         ),

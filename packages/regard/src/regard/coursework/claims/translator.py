@@ -26,7 +26,7 @@ from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
-    from regard.translator.studies.summary import Comparison
+    from regard.translator.studies.comparison_record import Comparison
 
 ROUNDING = 1e-5  # float32 has 6e-8; sums of some tens of terms lose a little more
 SIZES = ["width=12", "heads=3", "head_width=10", "feed_forward=37", "longest=15"]
@@ -175,25 +175,25 @@ def check_embedding(*, seed: int) -> Verdict:
             correction="none",
         )
     return holds(
-        f"exact comparison of all {WORDS} x {len(places)} pairs of token and place",
-        "The input of the layer is E[token] + P[place], two tables of numbers that are learned: nothing else.",
+        f"exact comparison of all {WORDS} $x {len(places)}$ pairs of token and place",
+        "The input of the layer is E[token] $+$ P[place], two tables of numbers that are learned: nothing else.",
     )
 
 
 def prove(*, seed: int) -> str:
     return """\
-The model. x_t = E[s_t] + P[t], a row of each of two learned tables (BERT-style). h_t = softmax(q_t K^T / sqrt d) V
-in two heads, K and V from the source's own places. y_t = norm(x_t + W_O h_t), z_t = norm(y_t + W_2 ReLU(W_1 y_t + b_1)
-+ b_2). Then p(target_t = w) = softmax(W z_t + b)_w.
+The model. $x_t = E[s_t] + P[t]$, a row of each of two learned tables (BERT-style). $h_t = softmax(q_t K^T / sqrt d) V$
+in two heads, $K$ and $V$ from the source's own places. $y_t = norm(x_t + W_O h_t)$, $z_t = norm(y_t + W_2 ReLU(W_1 y_t
++ b_1) + b_2)$. Then $p(target_t = w) = softmax(W z_t + b)_w$.
 
 Probabilities. The last line is a softmax over the target words: positive, with the sum 1 (weights-are-a-distribution).
 
-What it cannot do. Given the source, p(target_1, target_2, ...) is the product of the p(target_t): each place is said
-without knowing what the others say. Two translations that differ in a word ("a big dog", "a large dog") do little
+What it cannot do. Given the source, $p(target_1, target_2, ...)$ is the product of the $p(target_t)$: each place is
+said without knowing what the others say. Two translations that differ in a word ("a big dog", "a large dog") do little
 harm; where they differ in length or order ("two men sit", "two men are sitting") the places mix them ("two men are a").
 No training changes that.
 
-Here: the figures are those of the recorded runs; pretrained vectors take the place of E, or of the rows of W."""
+Here: the figures are those of the recorded runs; pretrained vectors take the place of $E$, or of the rows of $W$."""
 
 
 def draw(figure: Any, *, seed: int) -> None:
@@ -234,7 +234,7 @@ CLAIM = Claim(
     topic="translator",
     statement="A one-layer Transformer encoder turns a source sentence into probabilities of target tokens; its input "
     "is token plus learned position (BERT-style), and pretrained word vectors can take the tokens' place.",
-    formula="x_t = E[s_t] + P[t];  p(target_t = w) = softmax(W layer(x)_t + b)_w",
+    formula="$x_t = E[s_t] + P[t]$;  $p(target_t = w) = softmax(W layer(x)_t + b)_w$",
     sources=(Source("cse151b-hw4", "2", also="2A", note="the model, and its embeddings compared"),),
     parameters=(
         Parameter(name="seed", default=0, meaning="of the weights that are compared", whole=True, least=0, most=10**6),
@@ -264,7 +264,7 @@ CLAIM = Claim(
         ),
         Reading(
             name="BERT-style input",
-            statement="What the layer reads at place t is exactly E[token] + P[t].",
+            statement="What the layer reads at place $t$ is exactly E[token] $+ P[t]$.",
             check=check_embedding,
         ),
     ),

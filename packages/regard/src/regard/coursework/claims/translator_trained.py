@@ -131,10 +131,11 @@ def _search_sentences(study: Tuning) -> list[str]:
 
 def prove() -> str:
     return f"""\
-Perplexity is exp(-(1/N) sum of ln p(token)) over the N target tokens of the validation pairs. The coursework counts
-<sos>, which is always the first token and always right: one token of every sentence, with p near 1. If M of the N
-tokens are <sos>, the number without them is the (N/(N-M))-th power of the number with them: higher, for the same model.
-So a perplexity means something only together with the vocabulary, the pairs that were kept and what was counted.
+Perplexity is $exp$($-(1/N)$ sum of $ln$ p(token)) over the $N$ target tokens of the validation pairs. The coursework
+counts <sos>, which is always the first token and always right: one token of every sentence, with $p$ near 1. If $M$ of
+the $N$ tokens are <sos>, the number without them is the (N/(N-M))-th power of the number with them: higher, for the
+same model. So a perplexity means something only together with the vocabulary, the pairs that were kept and what was
+counted.
 
 The model as the homework describes it reads padding like words, and its word vectors start as torch starts them, with
 length about 11. Ours differs in both: padding is never read, and word vectors start with length about 1. Each has its
@@ -181,7 +182,7 @@ CLAIM = Claim(
     topic="translator",
     statement="Train it with the defaults and report its perplexity; tune it (more epochs alone do not count) and "
     "report what was tried and what improved.",
-    formula="perplexity = exp(-(1/N) sum of ln p(target token)) on the validation pairs",
+    formula="perplexity $= exp$($-(1/N)$ sum of $ln p$($target$ token)) on the validation pairs",
     sources=(Source("cse151b-hw4", "2B", note="training and tuning"),),
     parameters=(),
     readings=(

@@ -41,9 +41,9 @@ def check_close_to_the_average(*, n: int, iso: float, scale: float, factor: floa
     error = f"{here:.4g}" if here > 1e4 * accuracy else f"at most {at_most(min(here + accuracy, proved), 4)}"
     return holds(
         "proof",
-        f"q_1 = T mu_a, q_2 = T mu_b: the error is {error}, the bound {_bound_text(n, iso, scale)}.",
-        region="for every n, as a -> 0 and T -> infinity in whatever way, with no condition on a T^2: at most 2(n-1) "
-        "Phi(-1/sqrt(2a)) even as T -> infinity",
+        f"$q_1 = T mu_a$, $q_2 = T mu_b$: the error is {error}, the bound {_bound_text(n, iso, scale)}.",
+        region="for every $n$, as $a -> 0$ and $T -> infinity$ in whatever way, with no condition on $a T^2$: at most "
+        "$2(n-1) Phi(-1/sqrt(2a))$ even as $T -> infinity$",
         error=here,
         bound=bound,
     )
@@ -64,9 +64,9 @@ def _small_factor_verdict(n: int, iso: float, scale: float, factor: float) -> Ve
             return refuted_verdict(
                 f"The error and what is stated: {inequality(value, '>', stated)}.",
                 witness=Witness(error, ">", balls.ball(factor) * bound_enclosure(n, a, T)),
-                counterexample=f"n = {n}, a = {in_full(a)}, T = {in_full(T)}",
+                counterexample=f"$n = {n}$, $a = {in_full(a)}$, $T = {in_full(T)}$",
                 region="for factors of 1 and more",
-                correction="E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).",
+                correction="$E||c - target||^2 <= 2 (n-1) E min(1, e^D)$, $D ~ N(-T, 2aT^2)$.",
             )
     return not_refuted_verdict(len(POINTS) + 1, f"The bound, {in_full(factor)} times ours, was not passed.")
 
@@ -99,7 +99,7 @@ def check_closer_than_one_head(*, n: int, iso: float, scale: float, factor: floa
     if two <= one:
         return holds(
             "integrals enclosed in balls",
-            f"At a = {in_full(iso)}, T = {in_full(scale)}: one head has {format_ball(one)}, "
+            f"At $a = {in_full(iso)}$, $T = {in_full(scale)}$: one head has {format_ball(one)}, "
             f"two heads {format_ball(two)}.",
             one=first,
             two=second,
@@ -107,9 +107,10 @@ def check_closer_than_one_head(*, n: int, iso: float, scale: float, factor: floa
     return refuted_verdict(
         f"The errors of two heads and of one: {inequality(second, '>', first, digits=4)}.",
         witness=Witness(two, ">", one),
-        counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}",
-        region="when T is large against ln n and a T^2 is not small; at small T both heads pay for the others' weight",
-        correction="One head needs a T^2 -> 0, two heads only a -> 0.",
+        counterexample=f"$n = {n}$, $a = {in_full(iso)}$, $T = {in_full(scale)}$",
+        region="when $T$ is large against $ln n$ and $a T^2$ is not small; at small $T$ both heads pay for the "
+        "others' weight",
+        correction="One head needs $a T^2 -> 0$, two heads only $a -> 0$.",
     )
 
 
@@ -117,21 +118,21 @@ def prove(*, n: int, iso: float, scale: float, factor: float) -> str:
     with balls.precise():
         limit = balls.above(2 * (n - 1) * balls.normal(-1 / (2 * balls.ball(iso)).sqrt()))
     return f"""\
-q_1 = T mu_a and q_2 = T mu_b, two different queries. By convexity of the square ||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <=
-(||c_1 - v_a||^2 + ||c_2 - v_b||^2)/2.
+$q_1 = T mu_a$ and $q_2 = T mu_b$, two different queries. By convexity of the square $||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <=
+(||c_1 - v_a||^2 + ||c_2 - v_b||^2)/2$.
 
-With orthonormal values ||c_1 - v_a||^2 = (1 - alpha_a)^2 + sum of the other alpha_l^2 <= 2 (1 - alpha_a)^2 <= 2 (1 -
-alpha_a).
+With orthonormal values $||c_1 - v_a||^2 = (1 - alpha_a)^2 +$ sum of the other $alpha_l^2 <= 2 (1 - alpha_a)^2 <= 2 (1 -
+alpha_a)$.
 
-1 - alpha_a <= sum over l != a of min(1, e^(s_l - s_a)), and in head 1, s_l - s_a ~ N(-T, 2aT^2). The same for head 2.
-Together E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).
+$1 - alpha_a <=$ sum over $l != a$ of $min(1, e^(s_l - s_a))$, and in head 1, $s_l - s_a ~ N(-T, 2aT^2)$. The same for
+head 2. Together $E||c - target||^2 <= 2 (n-1) E min(1, e^D)$, $D ~ N(-T, 2aT^2)$.
 
-As a -> 0 this tends to 2 (n-1) e^-T; for fixed a and T -> infinity to 2 (n-1) P(D > 0) = 2 (n-1) Phi(-1/sqrt(2a)).
-No condition ties a to T: E min(1, e^D) <= e^(-T/2) + P(D > -T/2) = e^(-T/2) + Phi(-1/sqrt(8a)), which vanishes for
-every n as a -> 0 and T -> infinity, in whatever way. A score is N(T, aT^2), and its sign is what counts, not its
-size.
+As $a -> 0$ this tends to $2 (n-1) e^-T$; for fixed $a$ and $T -> infinity$ to $2 (n-1) P(D > 0) = 2 (n-1)
+Phi(-1/sqrt(2a))$. No condition ties a to $T$: $E min(1, e^D) <= e^(-T/2) + P(D > -T/2) = e^(-T/2) + Phi(-1/sqrt(8a))$,
+which vanishes for every $n$ as $a -> 0$ and $T -> infinity$, in whatever way. A score is $N(T, aT^2)$, and its sign is
+what counts, not its size.
 
-Here n = {n}, a = {iso:g}, T = {scale:g}: the bound is {_bound_text(n, iso, scale)}; for T -> infinity at most
+Here $n = {n}$, $a = {iso:g}$, $T = {scale:g}$: the bound is {_bound_text(n, iso, scale)}; for $T -> infinity$ at most
 {at_most(limit, 4)}."""
 
 
@@ -140,9 +141,9 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
 
     made = axes(
         figure,
-        title=f"n = {n} keys with noise a I, a = {iso:g}",
-        xlabel="T, length of the queries along the means",
-        ylabel="E||c - (v_a + v_b)/2||²",
+        title=f"$n = {n}$ keys with noise $a I$, $a = {iso:g}$",
+        xlabel="$T$, length of the queries along the means",
+        ylabel="$E||c - (v_a + v_b)/2||²$",
         xscale="log",
         yscale="log",
         ylim=(1e-12, 2),
@@ -202,8 +203,8 @@ QUESTION = Question(
         "error": "how large the expected squared error may be",
     },
     statement="Noise a I: two different queries whose outputs' mean is close to (v_0 + v_1)/2.",
-    task="Two different queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error. Keys are N(mu_i, a I) "
-    "and independent, values orthonormal.",
+    task="Two different queries for which $E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2$ is at most error. Keys are $N(mu_i, "
+    "a I)$ and independent, values orthonormal.",
     returns="a 2 x d array, one query per row",
     shape=lambda given: (2, given["means"].shape[1]),
     sizes=(
@@ -222,8 +223,8 @@ QUESTION = Question(
 CLAIM = Claim(
     name="two-heads-average",
     topic="noise",
-    statement="Noise a I: two different queries whose outputs' mean is close to (v_a + v_b)/2.",
-    formula="q_1 = T mu_a, q_2 = T mu_b:  (c_1 + c_2)/2 is close to (v_a + v_b)/2",
+    statement="Noise $a I$: two different queries whose outputs' mean is close to $(v_a + v_b)/2$.",
+    formula="$q_1 = T mu_a$, $q_2 = T mu_b$:  $(c_1 + c_2)/2$ is close to $(v_a + v_b)/2$",
     sources=(Source("cs224n-w25-a4", "1-4i"), Source("self-attention-written", "(d)i")),
     parameters=(
         *noise_parameters(iso=0.01),
@@ -232,13 +233,13 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="close",
-            statement="E||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2), for all n, a and "
-            "T, which vanishes for every n as a -> 0 and T -> infinity.",
+            statement="$E||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <= 2 (n-1) E min(1, e^D)$, $D ~ N(-T, 2aT^2)$, for all $n$, "
+            "$a$ and $T$, which vanishes for every $n$ as $a -> 0$ and $T -> infinity$.",
             check=check_close_to_the_average,
         ),
         Reading(
             name="closer than one head",
-            statement="At this a and T the error of two heads is at most that of one head.",
+            statement="At this $a$ and $T$ the error of two heads is at most that of one head.",
             check=check_closer_than_one_head,
             ignores=("factor",),
         ),

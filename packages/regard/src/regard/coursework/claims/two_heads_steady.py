@@ -48,30 +48,29 @@ def check_almost_always(*, n: int, iso: float, scale: float, spread: float) -> V
     if most < balls.ball(99) / 100:
         proved = balls.above(most)
         return refuted_verdict(
-            f"P(alpha_a > 0.9) <= {at_most(proved, 6, percent=True)} at every scale T and for every n >= 2 (proved); "
-            f"here it is {value:.4%}.",
+            f"$P(alpha_a > 0.9) <=$ {at_most(proved, 6, percent=True)} at every scale $T$ and for every $n >= 2$ "
+            f"(proved); here it is {value:.4%}.",
             witness=Witness(most, "<", ALMOST_ALWAYS),
-            counterexample=f"n = 2, a = {in_full(iso)}: s_a < s_b in head 1, so alpha_a < 1/2, in {1 - proved:.4%} of "
-            f"the draws, whatever T (k_a.mu_a < 0 in {negative:.4%})",
-            region=f"for draws with k_a.mu_a > 0, {1 - negative:.2%} of them, as a -> 0 and T -> infinity; or for "
-            "every "
+            counterexample=f"$n = 2$, $a = {in_full(iso)}$: $s_a < s_b$ in head 1, so $alpha_a < 1/2$, in "
+            f"{1 - proved:.4%} of the draws, whatever $T$ ($k_a.mu_a < 0$ in {negative:.4%})",
+            region=f"for draws with $k_a.mu_a > 0$, {1 - negative:.2%} of them, as $a -> 0$ and $T -> infinity$; or "
+            "for every "
             # 2.3263 = Phi^-1(0.99)
-            f"draw but 1 % only where spread + 2a <= {at_least(1 / 2.3263**2, 4)}",
-            correction="c_1 stays at v_a with probability 1 - Phi(-1/sqrt(spread)) in the limit a -> 0, T -> infinity: "
-            "92.135 % for spread 1/2. "
-            "Proof: s_a = T k_a.mu_a, so its sign does not depend on T.",
+            f"draw but 1 % only where $spread + 2a <= {at_least(1 / 2.3263**2, 4)}$",
+            correction="$c_1$ stays at $v_a$ with probability $1 - Phi(-1/sqrt(spread))$ in the limit $a -> 0$, $T -> "
+            "infinity$: 92.135 % for spread 1/2. Proof: $s_a = T k_a.mu_a$, so its sign does not depend on $T$.",
             chance=value,
             most=proved,
         )
     if here < balls.ball(99) / 100:
         return refuted_verdict(
-            f"P(alpha_a > 0.9) is {value:.4%} here, at most {at_most(balls.above(here), 6, percent=True)} (proved).",
+            f"$P(alpha_a > 0.9)$ is {value:.4%} here, at most {at_most(balls.above(here), 6, percent=True)} (proved).",
             witness=Witness(here, "<", ALMOST_ALWAYS),
-            counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}, spread = {in_full(spread)}",
-            region="for larger T or smaller a",
-            correction="The limit a -> 0, T -> infinity is 1 - Phi(-1/sqrt(spread)).",
+            counterexample=f"$n = {n}$, $a = {in_full(iso)}$, $T = {in_full(scale)}$, $spread = {in_full(spread)}$",
+            region="for larger $T$ or smaller a",
+            correction="The limit $a -> 0$, $T -> infinity$ is $1 - Phi(-1/sqrt(spread))$.",
         )
-    return not_refuted_verdict(1, f"P(alpha_a > 0.9) = {value:.4%} by integration, to {accuracy:.0e}.")
+    return not_refuted_verdict(1, f"$P(alpha_a > 0.9) =$ {value:.4%} by integration, to {accuracy:.0e}.")
 
 
 def check_without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
@@ -86,10 +85,10 @@ def check_without_negative_draws(*, n: int, iso: float, scale: float, spread: fl
     within = between(low, min(high, 1), 6, percent=True)
     return holds(
         "proof of the limit",
-        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is {within} here (by integration, a = {in_full(iso)}, "
-        f"T = {in_full(scale)}), and tends to 1 as a -> 0 and T -> infinity.",
-        region="in the limit a -> 0, T -> infinity; at a fixed a > 0 another key's noise keeps it below 1 however "
-        "large T is",
+        f"Given $k_a.mu_a > 0$, $P(alpha_a > 0.9)$ is {within} here (by integration, $a = {in_full(iso)}$, "
+        f"$T = {in_full(scale)}$), and tends to 1 as $a -> 0$ and $T -> infinity$.",
+        region="in the limit $a -> 0$, $T -> infinity$; at a fixed $a > 0$ another key's noise keeps it below 1 "
+        "however large $T$ is",
         low=low,
         high=min(high, 1.0),
     )
@@ -108,9 +107,9 @@ def check_far_less_variance(*, n: int, iso: float, scale: float, spread: float) 
     return refuted_verdict(
         text,
         witness=Witness(one, "<", FAR_LESS * two),
-        counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}, spread = {in_full(spread)}{ratio}",
-        region=f"for larger T, where Phi(-1/sqrt(spread)) is small enough: {describe_limits(n, spread)}",
-        correction="The ratio depends on n, a, T and spread; its limits are as above.",
+        counterexample=f"$n = {n}$, $a = {in_full(iso)}$, $T = {in_full(scale)}$, $spread =$ {in_full(spread)}{ratio}",
+        region=f"for larger $T$, where $Phi(-1/sqrt(spread))$ is small enough: {describe_limits(n, spread)}",
+        correction="The ratio depends on $n$, a, $T$ and spread; its limits are as above.",
     )
 
 
@@ -123,13 +122,13 @@ def describe_limits(n: int, spread: float) -> str:
     p = 0.5 * math.erfc(1 / math.sqrt(2 * spread))
     apart, together = p * (2 - p - p / (n - 1)), p * (1 - p) * n / (n - 1)
     if not p * p:  # so small that the ratios have no digits left
-        return "as a -> 0 and T -> infinity one head's variance tends to 1/2, and that of two heads to nearly 0"
+        return "as $a -> 0$ and $T -> infinity$ one head's variance tends to 1/2, and that of two heads to nearly 0"
     return (
-        "as a -> 0 and T -> infinity one head's variance tends to 1/2, and with p = Phi(-1/sqrt(spread)) that of two "
-        f"heads to (1 - (1-p)^2 - p^2/(n-1))/4, {2 / apart:.3g} times less, where sqrt(a) T -> infinity, and to "
-        f"p(1-p) n/(4(n-1)), {2 / together:.3g} times less, where sqrt(a) T -> 0 (a vanishing for every T, as the sets "
-        f"have it); the errors E||c - target||^2 to p/2, {1 / p:.3g} times less, and to p n/(4(n-1)), "
-        f"{2 * (n - 1) / (n * p):.3g} times less. The negative draws are what remains"
+        "as $a -> 0$ and $T -> infinity$ one head's variance tends to 1/2, and with $p = Phi(-1/sqrt(spread))$ that "
+        f"of two heads to $(1 - (1-p)^2 - p^2/(n-1))/4$, {2 / apart:.3g} times less, where $sqrt(a) T -> infinity$, "
+        f"and to $p(1-p) n/(4(n-1))$, {2 / together:.3g} times less, where $sqrt(a) T -> 0$ (a vanishing for every "
+        f"$T$, as the sets have it); the errors $E||c - target||^2$ to $p/2$, {1 / p:.3g} times less, and to $p "
+        f"n/(4(n-1))$, {2 * (n - 1) / (n * p):.3g} times less. The negative draws are what remains"
     )
 
 
@@ -140,11 +139,12 @@ def check_head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Ve
     (first, kept), (second, _) = (head_variances(n, spread, iso, T, head) for head in (0, 1))
     return holds(
         "proof of the limit; integrals for the numbers",
-        f"At a = {iso:g}, T = {T:g}, orthonormal values: Var c_1 = {first:.3g} over all draws and {kept:.3g} without "
-        f"those with k_a.mu_a < 0; Var c_2 = {second:.3g} either way, since k_a.q_2 does not know the length of k_a.",
-        region="without the draws with k_a.mu_a < 0, in the limit a -> 0, T -> infinity; with them Var c_2 -> 0 still, "
-        "but Var c_1 does not: with p = Phi(-1/sqrt(spread)) it tends to 1 - (1-p)^2 - p^2/(n-1) where sqrt(a) T -> "
-        "infinity, and to p(1-p) n/(n-1) where sqrt(a) T -> 0",
+        f"At $a = {iso:g}$, $T = {T:g}$, orthonormal values: $Var c_1 = {first:.3g}$ over all draws and {kept:.3g} "
+        f"without those with $k_a.mu_a < 0$; $Var c_2 = {second:.3g}$ either way, since $k_a.q_2$ does not know the "
+        "length of $k_a$.",
+        region="without the draws with $k_a.mu_a < 0$, in the limit $a -> 0$, $T -> infinity$; with them $Var c_2 -> "
+        "0$ still, but $Var c_1$ does not: with $p = Phi(-1/sqrt(spread))$ it tends to $1 - (1-p)^2 - p^2/(n-1)$ "
+        "where $sqrt(a) T -> infinity$, and to $p(1-p) n/(n-1)$ where $sqrt(a) T -> 0$",
         first=first,
         first_kept=kept,
         second=second,
@@ -154,45 +154,46 @@ def check_head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Ve
 def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
     p = 0.5 * math.erfc(1 / math.sqrt(2 * (spread + iso)))
     return f"""\
-In head 1, q_1 = T mu_a: s_a = T x with x = k_a.mu_a ~ N(1, spread + a), and the others s_l ~ N(0, aT^2), independent.
-In head 2, q_2 = T mu_b: s_b ~ N(T, aT^2), the others, k_a among them, N(0, aT^2), independent of head 1. Limits are
-for fixed n and spread > 0, with p = P(x < 0) -> Phi(-1/sqrt(spread)) as a -> 0.
+In head 1, $q_1 = T mu_a$: $s_a = T x$ with $x = k_a.mu_a ~ N(1, spread + a)$, and the others $s_l ~ N(0, aT^2)$,
+independent. In head 2, $q_2 = T mu_b$: $s_b ~ N(T, aT^2)$, the others, $k_a$ among them, $N(0, aT^2)$, independent of
+head 1. Limits are for fixed $n$ and $spread > 0$, with $p = P(x < 0) -> Phi(-1/sqrt(spread))$ as $a -> 0$.
 
-Not almost always. alpha_a > 0.9 implies s_a > s_l for any one other key l, and s_a - s_l ~ N(T, T^2 (spread + 2a)).
-So P(alpha_a > 0.9) <= Phi(1/sqrt(spread + 2a)), at every T: below 92.14 % for spread 1/2. T cancels: scaling q makes
-a negative score more negative, not positive.
+Not almost always. $alpha_a > 0.9$ implies $s_a > s_l$ for any one other key $l$, and $s_a - s_l ~ N(T, T^2 (spread +
+2a))$. So $P(alpha_a > 0.9) <= Phi(1/sqrt(spread + 2a))$, at every $T$: below 92.14 % for spread 1/2. $T$ cancels:
+scaling $q$ makes a negative score more negative, not positive.
 
-Without the negative draws. Fix d > 0. If x > d and every s_l <= dT/2, which given x > 0 has a probability of at least
-1 - P(x <= d | x > 0) - (n-1) Phi(-d/(2 sqrt a)), then 1 - alpha_a <= (n-1) e^(-dT/2). As a -> 0 and T -> infinity the
-last term and the last bound vanish, and P(x <= d | x > 0) is as small as one likes with d. So alpha_a -> 1 in
-probability, given x > 0.
+Without the negative draws. Fix $d > 0$. If $x > d$ and every $s_l <= dT/2$, which given $x > 0$ has a probability of at
+least $1 - P(x <= d | x > 0) - (n-1) Phi(-d/(2 sqrt a))$, then $1 - alpha_a <= (n-1) e^(-dT/2)$. As $a -> 0$ and $T ->
+infinity$ the last term and the last bound vanish, and $P(x <= d | x > 0)$ is as small as one likes with $d$. So
+$alpha_a -> 1$ in probability, given $x > 0$.
 
-Head 2 looks for mu_b, where k_b has noise a I only: its alpha_b -> 1 in probability, as in two-heads-average.
+Head 2 looks for $mu_b$, where $k_b$ has noise $a I$ only: its $alpha_b -> 1$ in probability, as in two-heads-average.
 
-Head by head. Weights are bounded, so convergence in probability is convergence of all moments: given x > 0, Var c_1
--> 0, and over all draws Var c_2 -> 0. With the negative draws Var c_1 does not vanish. Given x < 0, s_a falls behind
-the others (x < -d with nearly all of that probability, and then s_a < -dT while s_l > -dT/2), so alpha_a -> 0, and
-the others share the weight as softmax of n - 1 independent N(0, aT^2). Where sqrt(a) T -> infinity the largest of
-them takes it all, each as likely: Var c_1 -> 1 - (1-p)^2 - (n-1) (p/(n-1))^2 = 1 - (1-p)^2 - p^2/(n-1). Where sqrt(a)
-T -> 0 they share it evenly, c_1 is v_a or the mean w of the n - 1 other values, and Var c_1 -> p(1-p) ||v_a - w||^2 =
-p(1-p) n/(n-1). (In between, where sqrt(a) T stays bounded and away from 0, neither limit is reached.)
+Head by head. Weights are bounded, so convergence in probability is convergence of all moments: given $x > 0$, $Var c_1
+-> 0$, and over all draws $Var c_2 -> 0$. With the negative draws $Var c_1$ does not vanish. Given $x < 0$, $s_a$ falls
+behind the others ($x < -d$ with nearly all of that probability, and then $s_a < -dT$ while $s_l > -dT/2$), so $alpha_a
+-> 0$, and the others share the weight as softmax of $n - 1$ independent $N(0, aT^2)$. Where $sqrt(a) T -> infinity$ the
+largest of them takes it all, each as likely: $Var c_1 -> 1 - (1-p)^2 - (n-1) (p/(n-1))^2 = 1 - (1-p)^2 - p^2/(n-1)$.
+Where $sqrt(a) T -> 0$ they share it evenly, $c_1$ is $v_a$ or the mean $w$ of the $n - 1$ other values, and $Var c_1 ->
+p(1-p) ||v_a - w||^2 = p(1-p) n/(n-1)$. (In between, where $sqrt(a) T$ stays bounded and away from 0, neither limit is
+reached.)
 
-The variance of the mean. c_2 -> v_b, so Var (c_1 + c_2)/2 tends to Var c_1/4, with either of the two limits above.
-One head's variance tends to 1/2 (one-head-swings), whatever sqrt(a) T does.
+The variance of the mean. $c_2 -> v_b$, so $Var (c_1 + c_2)/2$ tends to $Var c_1/4$, with either of the two limits
+above. One head's variance tends to 1/2 (one-head-swings), whatever $sqrt(a) T$ does.
 
-The error, which is not the variance: the mean of c_1 is not v_a. One head's tends to 1/2. With two heads ||c -
-target||^2 -> ||c_1 - v_a||^2/4: 0 with probability 1 - p, and given x < 0 2/4 at one other value, so p/2, where
-sqrt(a) T -> infinity; ||w - v_a||^2/4 = n/(4(n-1)) at their mean, so p n/(4(n-1)), where sqrt(a) T -> 0.
+The error, which is not the variance: the mean of $c_1$ is not $v_a$. One head's tends to 1/2. With two heads $||c -
+target||^2 -> ||c_1 - v_a||^2/4$: 0 with probability $1 - p$, and given $x < 0 2/4$ at one other value, so $p/2$, where
+$sqrt(a) T -> infinity$; $||w - v_a||^2/4 = n/(4(n-1))$ at their mean, so $p n/(4(n-1))$, where $sqrt(a) T -> 0$.
 
-Here spread = {spread:g}, a = {iso:g}: P(x < 0) = {p:.4%}. {_first_upper(describe_limits(n, spread))}."""
+Here $spread = {spread:g}$, $a = {iso:g}$: $P(x < 0) =$ {p:.4%}. {_first_upper(describe_limits(n, spread))}."""
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
     made = axes(
         figure,
-        title=f"How often head 1 stays at v_a (n = {n}, a = {iso:g}, spread {spread:g})",
-        xlabel="T, length of the query",
-        ylabel="P(alpha_a > 0.9)",
+        title=f"How often head 1 stays at $v_a$ ($n = {n}, a = {iso:g}$, spread {spread:g})",
+        xlabel="$T$, length of the query",
+        ylabel="$P(alpha_a > 0.9)$",
         xscale="log",
         ylim=(0, 1.03),
     )
@@ -236,8 +237,9 @@ QUESTION = Question(
         "error": "how large the expected squared error may be; one averaging head has some 0.4",
     },
     statement="Sigma_0 = a I + (1/2) mu_0 mu_0^T, the other keys a I: two heads vary far less than one.",
-    task="Two queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error, over all draws. Keys are normal "
-    "and independent, key 0 with the covariance a I + (1/2) mu_0 mu_0^T, the others with a I; values orthonormal.",
+    task="Two queries for which $E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2$ is at most error, over all draws. Keys are "
+    "normal and independent, key 0 with the covariance $a I + (1/2) mu_0 mu_0^T$, the others with $a I$; values "
+    "orthonormal.",
     returns="a 2 x d array, one query per row",
     shape=lambda given: (2, given["means"].shape[1]),
     sizes=(
@@ -256,15 +258,15 @@ QUESTION = Question(
 CLAIM = Claim(
     name="two-heads-steady",
     topic="noise",
-    statement="Sigma_a = a I + (1/2) mu_a mu_a^T, two heads: c_1 stays at v_a almost always and c_2 at v_b, so the "
-    "mean has far less variance than one head's.",
-    formula="q_1 = T mu_a, q_2 = T mu_b, k_a ~ N(mu_a, a I + spread mu_a mu_a^T)",
+    statement="$Sigma_a = a I + (1/2) mu_a mu_a^T$, two heads: $c_1$ stays at $v_a$ almost always and $c_2$ at $v_b$, "
+    "so the mean has far less variance than one head's.",
+    formula="$q_1 = T mu_a$, $q_2 = T mu_b$, $k_a ~ N(mu_a, a I + spread mu_a mu_a^T)$",
     sources=(
         Source("cs224n-w25-a4", "1-4ii"),
         Source(
             "self-attention-written",
             "(d)ii",
-            note="which lets the reader ignore draws with k_a.q_i < 0",
+            note="which lets the reader ignore draws with $k_a.q_i < 0$",
             reading="without the negative draws",
         ),
     ),
@@ -273,7 +275,7 @@ CLAIM = Claim(
         Parameter(
             name="spread",
             default=0.5,
-            meaning="the further variance of k_a along mu_a, 1/2 in the statement",
+            meaning="the further variance of $k_a$ along $mu_a$, 1/2 in the statement",
             above=0,
             most=9,
         ),
@@ -281,12 +283,12 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="almost always",
-            statement="P(alpha_a > 0.9 in head 1) is at least 99 %, over all draws.",
+            statement="$P$($alpha_a > 0.9$ in head 1) is at least 99 %, over all draws.",
             check=check_almost_always,
         ),
         Reading(
             name="without the negative draws",
-            statement="Given k_a.mu_a > 0, P(alpha_a > 0.9 in head 1) -> 1 as a -> 0 and T -> infinity.",
+            statement="Given $k_a.mu_a > 0$, $P$($alpha_a > 0.9$ in head 1) $-> 1$ as $a -> 0$ and $T -> infinity$.",
             check=check_without_negative_draws,
         ),
         Reading(
@@ -297,7 +299,8 @@ CLAIM = Claim(
         ),
         Reading(
             name="variances of c_1 and c_2",
-            statement="Without the draws with k_a.mu_a < 0, Var c_1 -> 0 and Var c_2 -> 0 as a -> 0 and T -> infinity.",
+            statement="Without the draws with $k_a.mu_a < 0$, $Var c_1 -> 0$ and $Var c_2 -> 0$ as $a -> 0$ and $T -> "
+            "infinity$.",
             check=check_head_by_head,
         ),
     ),

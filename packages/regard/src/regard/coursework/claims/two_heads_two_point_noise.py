@@ -28,8 +28,8 @@ from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
 
 CORRECTION = (
-    "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, for "
-    "both c, and head 2 even more. Proof: 2c >= 1, and (n-1) eps/n < eps."
+    "$t = 2 ln(n/eps)$ is enough: then head 1 has $x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps)$, $x = "
+    "n/eps$, for both $c$, and head 2 even more. Proof: $2c >= 1$, and $(n-1) eps/n < eps$."
 )
 
 
@@ -61,22 +61,26 @@ def check_nearly_all(*, n: int, eps: float, delta: float, factor: float) -> Verd
     if factor != 1:
         return _factor_verdict(n, eps, delta, factor)
     most = largest_eps(n, delta)
-    region = f"exactly when eps <= n (delta/((1-delta)(n-1)))^2, {at_least(most, 4)} for this n: eps must fall like 1/n"
+    region = (
+        f"exactly when $eps <= n (delta/((1-delta)(n-1)))^2$, {at_least(most, 4)} for this $n$: $eps$ must fall like "
+        "$1/n$"
+    )
     if _weight_witness(n, eps, delta).is_confirmed:
         fewest, small = smallest_failure(n, eps, delta)
         less = inequality(first_head_weight(fewest, small), "<", 1 - delta)
         return refuted_verdict(
-            f"Head 1 has sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head_weight(n, eps):.6g} on key 1 when c = 1/2.",
+            f"Head 1 has $sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head_weight(n, eps):.6g}$ on key 1 when $c = "
+            "1/2$.",
             witness=(_weight_witness(n, eps, delta), _weight_witness(fewest, small, delta)),
-            counterexample=f"n = {fewest}, eps = {in_full(small)}: {less}; for every fixed eps it "
-            f"falls to 0 as n grows (n = 10,000, eps = {in_full(eps)}: {first_head_weight(10_000, eps):.4g})",
+            counterexample=f"$n =$ {fewest}, $eps = {in_full(small)}$: {less}; for every fixed $eps$ it "
+            f"falls to 0 as $n$ grows ($n = 10,000, eps = {in_full(eps)}$: {first_head_weight(10_000, eps):.4g})",
             region=region,
             correction=CORRECTION,
             weight=first_head_weight(n, eps),
         )
     return holds(
         "exact arithmetic",
-        f"Head 1 has {first_head_weight(n, eps):.6g} on key 1 when c = 1/2, and more when c = 3/2.",
+        f"Head 1 has {first_head_weight(n, eps):.6g} on key 1 when $c = 1/2$, and more when $c = 3/2$.",
         region=region,
         weight=first_head_weight(n, eps),
     )
@@ -90,13 +94,14 @@ def _factor_verdict(n: int, eps: float, delta: float, factor: float) -> Verdict:
     if weight >= aim:
         return holds(
             "enclosure",
-            f"With t = {in_full(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2, and more when c = 3/2.",
+            f"With $t = {in_full(factor)} ln(n/eps)$ head 1 has {has} on key 1 when $c = 1/2$, and more when $c = "
+            "3/2$.",
         )
     return refuted_verdict(
-        f"With t = {in_full(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2.",
+        f"With $t = {in_full(factor)} ln(n/eps)$ head 1 has {has} on key 1 when $c = 1/2$.",
         witness=Witness(weight, "<", aim),
-        counterexample=f"n = {n}, eps = {in_full(eps)}: {inequality(float(weight.mid()), '<', 1 - delta)}",
-        region="for factors of 2 and more: at least 1/(1+eps)",
+        counterexample=f"$n = {n}$, $eps = {in_full(eps)}$: {inequality(float(weight.mid()), '<', 1 - delta)}",
+        region="for factors of 2 and more: at least $1/(1+eps)$",
         correction=CORRECTION,
     )
 
@@ -107,17 +112,17 @@ def check_second_head(*, n: int, eps: float, delta: float, factor: float) -> Ver
         others = balls.rest(t, [(n - 1, 0)])
     if others <= balls.ball(eps):
         return holds(
-            "proof; an enclosure agrees" if factor >= 1 else "enclosure at this n and eps",
-            f"Head 2 has 1/(1 + (n-1) e^-t) = {at_least(balls.below(1 / (1 + others)), 6)} >= 1/(1+eps) on key 2, "
-            "whatever c is.",
-            region="for all n and eps with factors of 1 and more",
+            "proof; an enclosure agrees" if factor >= 1 else "enclosure at this $n$ and $eps$",
+            f"Head 2 has $1/(1 + (n-1) e^-t) = {at_least(balls.below(1 / (1 + others)), 6)} >= 1/(1+eps)$ on key 2, "
+            "whatever $c$ is.",
+            region="for all $n$ and $eps$ with factors of 1 and more",
         )
     return refuted_verdict(
-        "The others keep more than eps.",
+        "The others keep more than $eps$.",
         witness=Witness(others, ">", balls.ball(eps)),
-        counterexample=f"n = {n}, eps = {in_full(eps)}, factor {in_full(factor)}",
+        counterexample=f"$n = {n}$, $eps = {in_full(eps)}$, factor {in_full(factor)}",
         region="for factors of 1 and more",
-        correction="t = ln(n/eps).",
+        correction="$t = ln(n/eps)$.",
     )
 
 
@@ -129,30 +134,31 @@ def check_corrected(*, n: int, eps: float, delta: float, factor: float) -> Verdi
         return not_refuted_verdict(2, "The enclosures did not confirm it.")
     exact = Fraction(eps)
     return holds(
-        "proof; enclosures at this n and eps agree",
-        f"t = 2 ln(n/eps): head 1 has at least 1/(1+eps) = {at_least(1 / (1 + exact), 6)} on key 1 for both c, so "
-        f"the mean output is within eps/(1+eps) D = {at_most(exact / (1 + exact), 4)} D of (v_1+v_2)/2.",
-        tightness="the factor 2 cannot be lowered: c = 1/2 halves the score, and (n-1) e^(-t/2) <= eps needs "
-        "t >= 2 ln((n-1)/eps)",
+        "proof; enclosures at this $n$ and $eps$ agree",
+        f"$t = 2 ln(n/eps)$: head 1 has at least $1/(1+eps) = {at_least(1 / (1 + exact), 6)}$ on key 1 for both $c$, "
+        f"so the mean output is within $eps/(1+eps) D = {at_most(exact / (1 + exact), 4)} D$ of $(v_1+v_2)/2$.",
+        tightness="the factor 2 cannot be lowered: $c = 1/2$ halves the score, and $(n-1) e^(-t/2) <= eps$ needs "
+        "$t >= 2 ln((n-1)/eps)$",
     )
 
 
 def prove(*, n: int, eps: float, delta: float, factor: float) -> str:
     return f"""\
-Head 1, q_1 = t u with t = ln(n/eps): the score of key 1 is c t, the others 0. With x = n/eps its weight is x^c/(x^c
-+ n - 1).
+Head 1, $q_1 = t u$ with $t = ln(n/eps)$: the score of key 1 is $c t$, the others 0. With $x = n/eps$ its weight is
+$x^c/(x^c + n - 1)$.
 
-For c = 3/2 that is at least 1/(1+eps). For c = 1/2 it is 1/(1 + (n-1) sqrt(eps/n)), about 1/(1 + sqrt(n eps)):
-nearly all only where n eps is small. It is at least 1 - delta exactly when (n-1) sqrt(eps/n) <= delta/(1-delta).
+For $c = 3/2$ that is at least $1/(1+eps)$. For $c = 1/2$ it is $1/(1 + (n-1) sqrt(eps/n))$, about $1/(1 + sqrt(n
+eps))$: nearly all only where $n eps$ is small. It is at least $1 - delta$ exactly when $(n-1) sqrt(eps/n) <=
+delta/(1-delta)$.
 
-Head 2, q_2 = t k_2: the score of key 2 is t, that of key 1 is c u.k_2 t = 0, so its weight is x/(x + n - 1) >=
-1/(1+eps).
+Head 2, $q_2 = t k_2$: the score of key 2 is $t$, that of key 1 is $c u.k_2 t = 0$, so its weight is $x/(x + n - 1) >=
+1/(1+eps)$.
 
-Corrected: t = 2 ln(n/eps) gives head 1 the weight x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) = 1/(1 + (n-1) eps/n) >=
-1/(1+eps) for both c. Then ||(c_1+c_2)/2 - (v_1+v_2)/2|| <= eps/(1+eps) D by copying-output for each head.
+Corrected: $t = 2 ln(n/eps)$ gives head 1 the weight $x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) = 1/(1 + (n-1) eps/n) >=
+1/(1+eps)$ for both $c$. Then $||(c_1+c_2)/2 - (v_1+v_2)/2|| <= eps/(1+eps) D$ by copying-output for each head.
 
-Here n = {n}, eps = {eps:g}: head 1 has
-{first_head_weight(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g}, eps must
+Here $n = {n}$, $eps = {eps:g}$: head 1 has
+{first_head_weight(n, eps):.6g} at $c = 1/2$; for $1 - delta = {1 - delta:g}$, $eps$ must
 be at most {at_least(largest_eps(n, delta), 4)}."""
 
 
@@ -160,7 +166,7 @@ def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> Non
     made = axes(
         figure,
         title="Head 1, key 1 of length 1/2: its weight on key 1",
-        xlabel="n, number of keys",
+        xlabel="$n$, number of keys",
         ylabel="weight",
         xscale="log",
         ylim=(0, 1.03),
@@ -168,9 +174,9 @@ def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> Non
     grid = np.geomspace(2, 1e5, 200)
     for e, colour in ((1e-1, VERMILION), (1e-2, ORANGE), (1e-4, BLUE)):
         made.plot(
-            grid, 1 / (1 + (grid - 1) * np.sqrt(e / grid)), color=colour, lw=2, label=f"t = ln(n/eps), eps = {e:g}"
+            grid, 1 / (1 + (grid - 1) * np.sqrt(e / grid)), color=colour, lw=2, label=f"$t = ln(n/eps)$, $eps = {e:g}$"
         )
-    made.plot(grid, grid / (grid + (grid - 1) * 0.1), "--", color=GREEN, lw=2, label="t = 2 ln(n/eps), eps = 0.1")
+    made.plot(grid, grid / (grid + (grid - 1) * 0.1), "--", color=GREEN, lw=2, label="$t = 2 ln(n/eps)$, $eps = 0.1$")
     made.axhline(1 - delta, color=GREY, ls=":", label=f"nearly all: {1 - delta:g}")
     made.legend(frameon=False, loc="lower left", fontsize=9)
 
@@ -192,7 +198,7 @@ def judge_heads(instance: Instance, queries: Any) -> Ruling:
     eps = instance.given["eps"]
     return worst_ruling(
         *(
-            share_ruling(queries[h], _keys(instance, c), [h], eps, where=f" in head {h} when c = {c:g}")
+            share_ruling(queries[h], _keys(instance, c), [h], eps, where=f" in head {h} when $c = {c:g}$")
             for h in (0, 1)
             for c in (0.5, 1.5)
         )
@@ -214,8 +220,8 @@ QUESTION = Question(
         "eps": "a number with 0 < eps < 1",
     },
     statement="k_0 = c u with c = 1/2 or 3/2, which the queries do not know: a head for each of the keys 0 and 1.",
-    task="Two queries: the first gives key 0 a weight of at least 1/(1+eps), the second gives it to key 1, both for "
-    "c = 1/2 and for c = 3/2.",
+    task="Two queries: the first gives key 0 a weight of at least $1/(1+eps)$, the second gives it to key 1, both for "
+    "$c = 1/2$ and for $c = 3/2$.",
     returns="a 2 x d array, one query per row",
     shape=lambda given: (2, given["directions"].shape[1]),
     sizes=(N, EXTRA, EPS),
@@ -229,32 +235,35 @@ QUESTION = Question(
 CLAIM = Claim(
     name="two-heads-two-point-noise",
     topic="noise",
-    statement="k_1 = c u with c = 1/2 or 3/2, q_1 = t u, q_2 = t k_2, t = ln(n/eps): head 1 puts nearly all its weight "
-    "on key 1 for both c, head 2 on key 2, and the mean output is close to (v_1 + v_2)/2.",
-    formula="x^c/(x^c + n - 1) is nearly 1 for c = 1/2 and c = 3/2, x = n/eps",
+    statement="$k_1 = c u$ with $c = 1/2$ or 3/2, $q_1 = t u$, $q_2 = t k_2$, $t = ln(n/eps)$: head 1 puts nearly all "
+    "its weight on key 1 for both $c$, head 2 on key 2, and the mean output is close to $(v_1 + v_2)/2$.",
+    formula="$x^c/(x^c + n - 1)$ is nearly 1 for $c = 1/2$ and $c = 3/2$, $x = n/eps$",
     sources=(Source("attention-position-svd", "Attention (d)"),),
     parameters=(
         number_of_keys(),
         slack(),
-        Parameter(name="delta", default=0.1, meaning='"nearly all" means at least 1 - delta', least=1e-6, below=0.5),
-        Parameter(name="factor", default=1.0, meaning="t = factor ln(n/eps), 1 in the statement", above=0, most=100),
+        Parameter(name="delta", default=0.1, meaning='"nearly all" means at least $1 - delta$', least=1e-6, below=0.5),
+        Parameter(
+            name="factor", default=1.0, meaning="$t =$ factor $ln(n/eps)$, 1 in the statement", above=0, most=100
+        ),
     ),
     readings=(
         Reading(
             name="head 1, at this n and eps",
-            statement="At this n and eps head 1 puts at least 1 - delta on key 1 for c = 1/2 and for c = 3/2.",
+            statement="At this $n$ and $eps$ head 1 puts at least $1 - delta$ on key 1 for $c = 1/2$ and for $c = "
+            "3/2$.",
             check=check_nearly_all,
         ),
         Reading(
             name="head 2",
-            statement="At this n and eps head 2 puts at least 1/(1+eps) on key 2, for both c.",
+            statement="At this $n$ and $eps$ head 2 puts at least $1/(1+eps)$ on key 2, for both $c$.",
             check=check_second_head,
             ignores=("delta",),
         ),
         Reading(
             name="corrected, t = 2 ln(n/eps)",
-            statement="With t = 2 ln(n/eps) both heads put at least 1/(1+eps) on their keys, for both c, all n, all "
-            "eps.",
+            statement="With $t = 2 ln(n/eps)$ both heads put at least $1/(1+eps)$ on their keys, for both $c$, all "
+            "$n$, all $eps$.",
             check=check_corrected,
             ignores=("delta", "factor"),
         ),

@@ -43,9 +43,9 @@ def check_over_the_reals(*, n: int, spread: float) -> Verdict:
         shown = least.str(6, radius=False)
     return holds(
         f"proof; enclosures of {TRIALS} score vectors agree",
-        "e^s is positive for every real s, and dividing by the sum makes the sum 1.",
+        "$e^s$ is positive for every real $s$, and dividing by the sum makes the sum 1.",
         tightness=f"scores at most {in_full(spread)} apart make no weight smaller than "
-        f"1/(1+(n-1)e^{in_full(spread)}) = {shown}, which one low score among equal high ones attains",
+        f"$1/(1+(n-1)e^{in_full(spread)}) =$ {shown}, which one low score among equal high ones attains",
     )
 
 
@@ -65,10 +65,10 @@ def last_positive_gap() -> float:
 
 def _why_zero(spread: float, ahead: int) -> str:
     if np.exp(-spread) == 0:
-        return f"e^-{in_full(spread)} is below half of 2^-1074, the smallest float64 above 0, and rounds to 0."
+        return f"$e^-{in_full(spread)}$ is below half of $2^-1074$, the smallest float64 above 0, and rounds to 0."
     return (
-        f"e^-{in_full(spread)} is a float64 above 0, but the sum it is divided by is {ahead}, and the quotient is at "
-        "most half of 2^-1074, the smallest float64 above 0, and rounds to 0."
+        f"$e^-{in_full(spread)}$ is a float64 above 0, but the sum it is divided by is {ahead}, and the quotient is at "
+        "most half of $2^-1074$, the smallest float64 above 0, and rounds to 0."
     )
 
 
@@ -76,9 +76,10 @@ def check_positive_in_float64(*, n: int, spread: float) -> Verdict:
     # e^-744 is the last power whose quotient by a sum of up to n stays a positive float64
     gap, safe = last_positive_gap(), 744 - math.log(n)
     if n == 1:
-        return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.", region="for n = 1")
+        return holds("exact arithmetic", "A single weight is computed as $1/(1 + 0) = 1$.", region="for $n = 1$")
     region = (
-        f"when scores are at most 744 - ln n apart ({at_least(safe, 6)} here); with two keys, up to {at_least(gap, 9)}"
+        f"when scores are at most $744 - ln n$ apart ({at_least(safe, 6)} here); with two keys, up to "
+        f"{at_least(gap, 9)}"
     )
     ahead = min(n - 1, 1000)
     least = float(_floats([0.0] * ahead + [-spread]).min())
@@ -89,8 +90,8 @@ def check_positive_in_float64(*, n: int, spread: float) -> Verdict:
             counterexample=f"{ahead} key{'s' * (ahead > 1)} with the score 0 and one with -{in_full(spread)}: its "
             "weight is 0.0",
             region=region,
-            correction="In float64 every weight is >= 0, and its logarithm stays finite: use log_weights, which "
-            "attend computes without the detour. Proof: s_i - max s - ln(1 + rest) has no underflow.",
+            correction="In float64 every weight is $>= 0$, and its logarithm stays finite: use log_weights, which "
+            "attend computes without the detour. Proof: $s_i - max s - ln$($1 +$ rest) has no underflow.",
             gap=gap,
         )
     with balls.precise():
@@ -98,7 +99,7 @@ def check_positive_in_float64(*, n: int, spread: float) -> Verdict:
     if proved:
         return holds(
             "rounding analysis",
-            f"Scores at most {in_full(spread)} apart: e^-{in_full(spread)}/n is representable.",
+            f"Scores at most {in_full(spread)} apart: $e^-{in_full(spread)}/n$ is representable.",
             region=region,
             gap=gap,
         )
@@ -107,7 +108,7 @@ def check_positive_in_float64(*, n: int, spread: float) -> Verdict:
 
 def check_sum_in_float64(*, n: int, spread: float) -> Verdict:
     if n == 1:
-        return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.")
+        return holds("exact arithmetic", "A single weight is computed as $1/(1 + 0) = 1$.")
     rng, width = np.random.default_rng(0), min(n, 200)
     worst, first = 0.0, None
     for trial in range(TRIALS):
@@ -122,13 +123,13 @@ def check_sum_in_float64(*, n: int, spread: float) -> Verdict:
     return refuted_verdict(
         "Each division rounds, so the exact sum of the stored weights misses 1 by some units in the last place.",
         witness=Witness(abs(_sum(first) - 1), ">", 0),
-        counterexample=f"{shown}, n = {len(first)}: off by {_distance_from_one(first):.3g}",
-        region="for n = 1, and where every quotient happens to be exact",
-        correction=f"|sum - 1| <= n u / (1 - n u) + n 2^-1074 with u = 2^-53: {bound:.3g} for n = {n} (largest of "
-        f"{TRIALS} trials with {width} keys: {worst:.3g}). Proof: adding n positive numbers costs each of them at most "
-        "n - 1 factors 1 + delta, |delta| <= u, so the computed total is between (1-u)^(n-1) and (1-u)^-(n-1) times "
-        "the sum of the computed exponentials; each quotient takes one more such factor, or misses by half of 2^-1074 "
-        "where it underflows. And (1-u)^n >= 1 - n u.",
+        counterexample=f"{shown}, $n = {len(first)}$: off by {_distance_from_one(first):.3g}",
+        region="for $n = 1$, and where every quotient happens to be exact",
+        correction=f"$|sum - 1| <= n u / (1 - n u) + n 2^-1074$ with $u = 2^-53$: {bound:.3g} for $n = {n}$ (largest "
+        f"of {TRIALS} trials with {width} keys: {worst:.3g}). Proof: adding $n$ positive numbers costs each of them "
+        "at most $n - 1$ factors $1 + delta$, $|delta| <= u$, so the computed total is between $(1-u)^(n-1)$ and "
+        "$(1-u)^-(n-1)$ times the sum of the computed exponentials; each quotient takes one more such factor, or "
+        "misses by half of $2^-1074$ where it underflows. And $(1-u)^n >= 1 - n u$.",
         largest=worst,
         bound=bound,
     )
@@ -147,14 +148,14 @@ def prove(*, n: int, spread: float) -> str:
     with balls.precise():
         least = (1 / (1 + (n - 1) * balls.ball(spread).exp())).str(6, radius=False)
     return f"""\
-Let Z = sum_l e^(s_l). Every term is positive, so Z > 0 and alpha_i = e^(s_i)/Z > 0.
+Let $Z = sum_l e^(s_l)$. Every term is positive, so $Z > 0$ and $alpha_i = e^(s_i)/Z > 0$.
 
-The sum is (sum_i e^(s_i))/Z = Z/Z = 1.
+The sum is $(sum_i e^(s_i))/Z = Z/Z = 1$.
 
-How small can a weight be? alpha_i = 1/(1 + sum over l != i of e^(s_l - s_i)) >= 1/(1 + (n-1) e^spread), with
-equality when all other scores are equal and the spread above s_i.
+How small can a weight be? $alpha_i = 1/$($1 +$ sum over $l != i$ of $e^(s_l - s_i)$) $>= 1/(1 + (n-1) e^spread)$, with
+equality when all other scores are equal and the spread above $s_i$.
 
-Here n = {n}, spread = {spread:g}: at least {least}."""
+Here $n = {n}$, $spread = {spread:g}$: at least {least}."""
 
 
 def draw(figure: Any, *, n: int, spread: float) -> None:
@@ -168,7 +169,7 @@ def draw(figure: Any, *, n: int, spread: float) -> None:
     made.plot(gaps, -(gaps + np.log1p(np.exp(-gaps))) / math.log(10), color=BLUE, lw=2, label="real arithmetic")
     last = last_positive_gap()
     made.axvspan(
-        last, gaps[-1], color=VERMILION, alpha=0.15, lw=0, label=f"float64 gives 0 (gap > {at_least(last, 5)})"
+        last, gaps[-1], color=VERMILION, alpha=0.15, lw=0, label=f"float64 gives 0 (gap $> {at_least(last, 5)}$)"
     )
     made.legend(frameon=False, loc="best")
 
@@ -213,7 +214,7 @@ CLAIM = Claim(
     name="weights-are-a-distribution",
     topic="attention",
     statement="Every attention weight is positive and they sum to 1, whatever the scores.",
-    formula="alpha = softmax(s):  alpha_i > 0 for every i,  sum_i alpha_i = 1",
+    formula="alpha = softmax(s):  $alpha_i > 0$ for every $i$,  $sum_i alpha_i = 1$",
     sources=(Source("self-attention-written", "(a)i"), Source("cse151b-hw4", "1A.i")),
     parameters=(
         number_of_keys(least=1, default=5),

@@ -11,8 +11,7 @@ from regard.lab.formula_text import typeset
 from regard.lab.hidden_parts import ANSWERS, REFUSED
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
-from regard.latex import formulas
-from regard.notation import readable, readable_values
+from regard.notation import latex_lines, readable
 from regard.web.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:
@@ -48,18 +47,20 @@ def answer(state: State) -> Answer:
             if selected is None
             else {one.label: [c.name for c in one.claims] for one in selected.questions},
             "answers": answers,
-            "checklists": readable_values(checklists),
+            "checklists": readable(checklists),
             "statement": readable(claim.statement),
-            "sources": [f"{source}: {SETS[source.name]}" for source in claim.sources if of in ("", source.name)],
+            "sources": [
+                readable(f"{source}: {SETS[source.name]}") for source in claim.sources if of in ("", source.name)
+            ],
             "parameters": _parameters(claim, given),
             "typeset": _typeset([claim.statement, [p.meaning for p in claim.parameters], verdict, checklists]),
             "drawn": drawn,
-            "verdict": readable_values(verdict),
+            "verdict": readable(verdict),
             "running": drawn is None or (verdict is None and show != "picture"),
         },
         numbers=_numbers(verdict),
         say=_say(claim, show, verdict) if answers else (),
-        formulas=(*formulas(claim.formula), *_parameter_formulas(claim, given)),
+        formulas=(*latex_lines(claim.formula), *_parameter_formulas(claim, given)),
         python=_python(claim, given, show, of),
         shell=_shell(claim, given, show, of),
         state={
@@ -134,7 +135,7 @@ def _parameters(claim: Claim, given: dict[str, float]) -> list[dict[str, Any]]:
             "name": p.name,
             "value": shortest_text(given.get(p.name, p.default)),
             "meaning": readable(p.meaning),
-            "rule": p.rule(),
+            "rule": readable(p.rule()),
         }
         for p in claim.parameters
     ]
@@ -223,7 +224,7 @@ def check_claim(claim: str, parameters: dict[str, float], proof: bool, of: str =
     from regard.coursework.catalogue import claims
 
     verdict = claims[claim].solution(**parameters) if proof else claims[claim].check(**parameters)
-    return (verdict.for_set(of) if of else verdict).to_dict()
+    return (verdict.for_set(of) if of else verdict).marked()
 
 
 PAGE = Page(

@@ -7,7 +7,6 @@ about itself is read here.
 
 from __future__ import annotations
 
-import difflib
 import math
 import shlex
 from functools import lru_cache
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import InputError
+from regard.errors import InputError, similar_names
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.run_list import (
     ListedRun,
@@ -27,8 +26,7 @@ from regard.lab.run_list import (
     scan_runs_with_example,
 )
 from regard.lab.state import State
-from regard.translator.runs.example import is_packaged
-from regard.translator.runs.files import BEST
+from regard.translator.runs.files import BEST, is_packaged
 from regard.web.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:
@@ -283,7 +281,7 @@ def translate_sentence(folder: str, text: str, stamp: float) -> dict[str, Any]:
     columns = [typed[place] if missed[place] else word for place, word in enumerate(said["columns"])]
     unknown = list(dict.fromkeys(word for word, miss in zip(columns, missed, strict=True) if miss))
     known = [word for word in run.source.words if word.isalpha()]
-    near = {word: difflib.get_close_matches(word, known, n=3, cutoff=0.5) for word in unknown[:NEAR]}
+    near = {word: similar_names(word, known, most=3) for word in unknown[:NEAR]}
     return {**said, "columns": columns, "missed": missed, "unknown": unknown, "near": near}
 
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="models need torch")
 from torch import nn  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from regard.cli import whole_app  # noqa: E402
+from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard_models import Capture, capture, look  # noqa: E402
 from small_model import MODEL  # noqa: E402
@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*words):
-    done = CliRunner().invoke(whole_app(["model"]), ["model", "look", *words])
+    done = CliRunner().invoke(app, ["model", "look", *words])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done

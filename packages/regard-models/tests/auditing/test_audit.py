@@ -17,7 +17,7 @@ from typer.testing import CliRunner  # noqa: E402
 from healthy import tiny  # noqa: E402
 from mutants import table  # noqa: E402
 from mutants import tiny as bugs  # noqa: E402
-from regard.cli import whole_app  # noqa: E402
+from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard_models import assert_healthy, audit  # noqa: E402
 from regard_models.auditing.page import audit_page  # noqa: E402
@@ -176,11 +176,11 @@ def test_a_float64_copy_that_does_not_run_is_said() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match="There is no property 'speed'; choose from batch, padding"):
+    with pytest.raises(InputError, match="There is no property 'speed'; choose from input, batch, padding"):
         audit(tiny.Gpt(), (tiny.ids(),), properties=["speed"])
     with pytest.raises(InputError, match="the example has 3 tokens in ids; an audit needs 5 or more"):
         audit(tiny.Gpt(), (tiny.ids()[:, :3],))
-    with pytest.raises(InputError, match="The length 99 is not possible here; choose 5 to 17"):
+    with pytest.raises(InputError, match="Gpt runs on its example and not on 99 tokens"):
         audit(tiny.Gpt(), (tiny.ids(),), length=99)
 
     class Words(nn.Linear):
@@ -310,12 +310,12 @@ def test_the_command_line_and_a_baseline(tmp_path: Path, monkeypatch: pytest.Mon
     Path("leaking.py").write_text(FILE)
     words = ["model", "audit", "leaking.py:build", "--causal", "--property", "causality"]
     files = ["--junit", "a.xml", "--sarif", "a.sarif", "--page", "a.html", "--write-baseline", "known.json"]
-    run = CliRunner().invoke(whole_app(["model"]), [*words, *files])
+    run = CliRunner().invoke(app, [*words, *files])
     assert run.exit_code == 1
     assert "Where: the model itself, a Leaking (leaking.py:10)" in run.stdout
     assert all(Path(name).stat().st_size > 100 for name in ("a.xml", "a.sarif", "a.html"))
     assert read_baseline("known.json") == ("causality/gradient", "causality/intervention@")
-    again = CliRunner().invoke(whole_app(["model"]), [*words, "--baseline", "known.json", "--json"])
+    again = CliRunner().invoke(app, [*words, "--baseline", "known.json", "--json"])
     assert again.exit_code == 0
     assert json.loads(again.stdout)["known"] == list(read_baseline("known.json"))
 
@@ -336,7 +336,7 @@ def test_files_are_refused_before_the_work(
     monkeypatch.chdir(tmp_path)
     Path("leaking.py").write_text("raise RuntimeError('this must not be run')")
     Path("odd.json").write_text('{"known": 5}')
-    run = CliRunner().invoke(whole_app(["model"]), ["model", "audit", "leaking.py:build", *words])
+    run = CliRunner().invoke(app, ["model", "audit", "leaking.py:build", *words])
     with pytest.raises(InputError, match=message):
         raise run.exception
     assert sorted(p.name for p in tmp_path.iterdir()) == ["leaking.py", "odd.json"]

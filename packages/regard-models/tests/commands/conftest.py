@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from regard.cli import whole_app
+from regard.cli import app
 from small_model import MODEL
 
 
@@ -17,7 +17,7 @@ def run() -> Callable[..., Result]:
     """Run ``regard model`` with these words; what it raised comes out, so that a refusal keeps its class."""
 
     def model(*words: str) -> Result:
-        done = CliRunner().invoke(whole_app(["model"]), ["model", *words])
+        done = CliRunner().invoke(app, ["model", *words])
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return done

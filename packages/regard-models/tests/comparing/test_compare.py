@@ -15,7 +15,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 from healthy import tiny  # noqa: E402
 from mutants import tiny as bugs  # noqa: E402
-from regard.cli import whole_app  # noqa: E402
+from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard_models import compare  # noqa: E402
 
@@ -156,12 +156,12 @@ def other():
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.py").write_text(FILE)
-    run = CliRunner().invoke(whole_app(["model"]), ["model", "compare", "a.py:build", "a.py:build", "--json"])
+    run = CliRunner().invoke(app, ["model", "compare", "a.py:build", "a.py:build", "--json"])
     assert (run.exit_code, json.loads(run.stdout)["equal"]) == (0, True)
-    run = CliRunner().invoke(whole_app(["model"]), ["model", "compare", "a.py:build", "a.py:other"])
+    run = CliRunner().invoke(app, ["model", "compare", "a.py:build", "a.py:other"])
     assert run.exit_code == 1
     assert "a.py:build and a.py:other are not equal" in run.stdout
-    run = CliRunner().invoke(whole_app(["model"]), ["model", "compare", "a.py:build", "a.py:other", "--copy-weights"])
+    run = CliRunner().invoke(app, ["model", "compare", "a.py:build", "a.py:other", "--copy-weights"])
     assert run.exit_code == 0
-    run = CliRunner().invoke(whole_app(["model"]), ["model", "compare", "a.py:build", "a.py:other", "--map", "a b"])
+    run = CliRunner().invoke(app, ["model", "compare", "a.py:build", "a.py:other", "--map", "a b"])
     assert "--map 'a b' is not understood; write MINE=THEIRS" in str(run.exception)

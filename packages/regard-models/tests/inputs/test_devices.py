@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from regard.cli import whole_app  # noqa: E402
+from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard_models.inputs.devices import check_device, first_device, is_spread, place_module  # noqa: E402
 
@@ -49,7 +49,7 @@ class Hooked(nn.Module):
 def test_a_spread_model_is_audited_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(FILE)
     command = ["model", "audit", f"{tmp_path}/model.py:build", "--property", "batch", "--json"]
-    found = CliRunner().invoke(whole_app(["model"]), command)
+    found = CliRunner().invoke(app, command)
     assert found.exit_code == 0, found.output
     said = json.loads(found.stdout)["assumed"]
     assert "it is spread over 2 devices and left there; inputs go to cpu" in said

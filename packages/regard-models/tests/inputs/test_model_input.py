@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from regard.cli import whole_app  # noqa: E402
+from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
-from regard.sandbox.containment import SHOWN, contain  # noqa: E402
+from regard.python_files import SHOWN, contain  # noqa: E402
 from regard_models.inputs.input_roles import Mask, Polarity  # noqa: E402
 from regard_models.inputs.model_input import ModelInput, load, model_input  # noqa: E402
 
@@ -90,7 +90,7 @@ def test_a_file_with_and_without_an_example(file: Path) -> None:
         ("loops", r"was stopped: it took more than 0\.5 s; end the loop"),
         ("floods", "was stopped: it printed more than a million characters; print less"),
         ("stubborn", "was stopped: it printed more than a million characters"),
-        ("number", "returned a int; it must return a torch module, or a pair"),
+        ("number", "returned a int; it must return a torch module, .module, example"),
         ("breaks", "raised RuntimeError: no luck while building the model; fix it first"),
         ("leaves", "raised SystemExit: 3 while building"),
         ("a_number", "is a int; it must be a function that returns a torch module"),
@@ -304,7 +304,7 @@ def test_leaving_the_process_is_no_way_out() -> None:
         if child == 0:
             os._exit(7)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert os._exit.__module__ != "regard.sandbox.containment"
+    assert os._exit.__module__ != "regard.python_files"
 
 
 def test_options_of_the_command_line(file: Path) -> None:
@@ -312,5 +312,5 @@ def test_options_of_the_command_line(file: Path) -> None:
         (["--mask", "padding_mask"], "--mask 'padding_mask' is not understood; write NAME=keep"),
         (["--limit", "0"], "--limit is 0; it must be above 0"),
     ):
-        run = CliRunner().invoke(whole_app(["model"]), ["model", "audit", f"{file}:build", *words])
+        run = CliRunner().invoke(app, ["model", "audit", f"{file}:build", *words])
         assert message in str(run.exception)

@@ -9,7 +9,6 @@ the whole a picture of the largest weights of blocks: :class:`Window` says which
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
@@ -23,6 +22,7 @@ import numpy as np
 
 from regard.array_types import Single
 from regard.errors import InputError
+from regard.markup import escape
 from regard.progress import Progress
 from regard.written_numbers import at_most
 from regard_models.attention_page.encoding import Errors, decode, encode, encode_whole, max_pool, measure_errors, pack
@@ -196,7 +196,7 @@ def html_page(drawn: PageContents) -> str:
         f'<script type="text/plain" id="{name}">{text}</script>' for name, text in drawn.streams.items()
     )
     parts = {
-        "TITLE": html.escape(str(drawn.facts["title"])),
+        "TITLE": escape(str(drawn.facts["title"])),
         "STYLES": static("look.css"),
         "FACTS": safe_json(drawn.facts),
         "STREAMS": streams,

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import InputError
-from regard.sandbox.containment import describe_error
+from regard.errors import InputError, describe_error
 from regard_models.capturing.attention_capture import Run, capture
 from regard_models.capturing.records import Capture
 from regard_models.head_measures.value_influence import NEEDS

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.arrays import check_target
 from regard.errors import InputError
-from regard.files import write_file
+from regard.files import check_target, write_file
+from regard.markup import element
 from regard.progress import Progress
 from regard.results import Result
 from regard.written_numbers import at_most
@@ -81,9 +80,8 @@ class AttentionPage(Result):
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, so that neither its styles nor its keys touch the notebook."""
-        shown = html.escape(self.page, quote=True)
         size = "width: 100%; height: 760px; border: 0; border-radius: 8px"
-        return f'<iframe title="Attention of {html.escape(self.name)}" style="{size}" srcdoc="{shown}"></iframe>'
+        return element("iframe", title=f"Attention of {self.name}", style=size, srcdoc=self.page)
 
     def __str__(self) -> str:
         count = f"{_count(len(self.layers), 'layer')}, {_count(self.heads, 'head')} in all"

@@ -1,6 +1,6 @@
 """Does a model keep the properties that every Transformer should have?
 
-Nine properties, one file each; every check asks the model a question twice with a change that must not matter
+Ten properties, one file each; every check asks the model a question twice with a change that must not matter
 (:mod:`.experiment`), in a float64 copy of it (:mod:`.subject`, :mod:`regard.torch_arithmetic`), and measures what
 moved against what rounding can do. Where something did, :mod:`.trace` finds the submodule. It may import ``inputs`` and
 ``capturing``. Begin with :func:`audit` below, and with ``batch.py``, the simplest property.
@@ -19,15 +19,26 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.results import Result
-from regard_models.auditing import batch, cache, causality, determinism, gradients, order, padding, precision, weights
+from regard_models.auditing import (
+    batch,
+    cache,
+    causality,
+    determinism,
+    gradients,
+    order,
+    padding,
+    precision,
+    reading,
+    weights,
+)
 from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.subject import Subject, eval_copy
-from regard_models.inputs.model_input import ModelInput, model_input, refuse_nan
+from regard_models.inputs.model_input import Advance, ModelInput, model_input, refuse_nan
 
 __all__ = ["Audit", "Culprit", "Finding", "Status", "assert_healthy", "audit"]
 
 PROPERTIES: dict[str, ModuleType] = {
-    m.NAME: m for m in (batch, padding, causality, cache, order, weights, determinism, precision, gradients)
+    m.NAME: m for m in (reading, batch, padding, causality, cache, order, weights, determinism, precision, gradients)
 }
 _SHORT = (order.NAME, weights.NAME, determinism.NAME, precision.NAME, gradients.NAME)  # asked briefly
 Report = Callable[[int, int], None]
@@ -49,23 +60,50 @@ class Audit(Result):
 
     @property
     def answer(self) -> bool:
-        return not self.failures
+        """Yes only where everything could be asked and nothing failed."""
+        return not self.failures and not self.open_questions
+
+    @property
+    def open_questions(self) -> tuple[Finding, ...]:
+        """Checks that could not be made, because the model raised, and that no baseline knows."""
+        return tuple(f for f in self.findings if f.status is Status.NOT_ASKED and f.key() not in self.known)
 
     @property
     def failures(self) -> tuple[Finding, ...]:
         """Failures that no baseline knows."""
         return tuple(f for f in self.findings if f.status is Status.FAILED and f.key() not in self.known)
 
+    def headline(self) -> str:
+        """Which module explains most failures, and what is the likely cause; "" for fewer than two of them."""
+        named = [f for f in self.failures if f.culprit is not None]
+        if len(self.failures) < 2 or not named:
+            return ""
+        paths = [f.culprit.module for f in named if f.culprit is not None]
+
+        def explains(path: str, other: str) -> bool:
+            return other == path or other.startswith(f"{path}.")
+
+        best = max(paths, key=lambda path: (sum(explains(path, other) for other in paths), path))
+        first = next(f for f in named if f.culprit is not None and f.culprit.module == best)
+        count = sum(explains(best, other) for other in paths)
+        cause = f" Likely cause: {first.cause}" if first.cause else ""
+        return f"One module, {first.culprit}, explains {count} of {len(self.failures)} failures.{cause}"
+
     def of(self, name: str) -> tuple[Finding, ...]:
         """The findings about one property."""
         return tuple(f for f in self.findings if f.property == name)
 
     def __str__(self) -> str:
-        counts = [f"{sum(f.status is s for f in self.findings)} {s}" for s in Status]
+        sizes = {s: sum(f.status is s for f in self.findings) for s in Status}
+        counts = [f"{n} {s}" for s, n in sizes.items() if n or s is not Status.NOT_ASKED]
         lines = [f"{self.name}: {', '.join(counts)}. Tested in {self.arithmetic}, {self._sizes()}."]
+        if headline := self.headline():
+            lines.insert(0, headline)
+        if self.open_questions and not self.failures:
+            lines.insert(0, "Not all could be asked, so the answer is neither yes nor no.")
         if self.assumed:
             lines.append(f"Assumed: {'; '.join(self.assumed)}.")
-        loud = [f for f in self.findings if f.status is Status.FAILED]
+        loud = [f for status in (Status.FAILED, Status.NOT_ASKED) for f in self.findings if f.status is status]
         lines += [str(f) + ("\n  Known (baseline)." if f.key() in self.known else "") for f in loud]
         lines += [str(f) for f in self.findings if f.status is Status.NOTE]
         fine = [f for f in self.findings if f.status is Status.PASSED]
@@ -93,15 +131,17 @@ def audit(
     properties: Sequence[str] | None = None,
     known: Sequence[str] = (),
     seed: int = 0,
+    advance: Advance | None = None,
     report: Report | None = None,
 ) -> Audit:
-    """Test a model for nine properties: does an example depend on its neighbours or its padding, does a place read
-    later ones, does a cache give the same, where does order enter, are the weights weights, is it deterministic, how
-    precise is it, does every weight get a gradient.
+    """Test a model for ten properties: does anything hang on its input, does an example depend on its neighbours or
+    its padding, does a place read later ones, does a cache give the same, where does order enter, are the weights
+    weights, is it deterministic, how precise is it, does every weight get a gradient.
 
     ``inputs`` is an example (a tensor, a tuple or a dict); Hugging Face models, torch.nn's and ours need none.
     ``causal`` claims that no place reads later ones; ``masks`` says what True means in a mask ("keep" or "hide").
-    ``known`` are keys of failures that do not count (a baseline). The model is left as it was.
+    ``known`` are keys of failures that do not count (a baseline). ``advance`` writes with a cache that forward has no
+    parameter for (see :class:`~regard_models.inputs.model_input.ModelInput`). The model is left as it was.
 
     >>> import torch
     >>> layer = torch.nn.TransformerEncoderLayer(12, 3, 17, batch_first=True)
@@ -111,6 +151,7 @@ def audit(
     """
     start = time.monotonic()
     given = model if isinstance(model, ModelInput) else model_input(model, inputs, causal=causal, masks=masks)
+    given = given if advance is None else replace(given, advance=advance)
     chosen = _select_properties(properties)
     refuse_nan(given)
     replace(given, module=eval_copy(given.module)).run()  # a call may leave something behind
@@ -151,7 +192,9 @@ def assert_healthy(model: nn.Module | ModelInput, inputs: Any = None, **options:
     """
     audited = audit(model, inputs, **options)
     if not audited.answer:
-        raise AssertionError("\n".join([f"{audited.name} is not healthy:", *map(str, audited.failures)]))
+        what = "is not healthy" if audited.failures else "could not be asked everything"
+        found = (*audited.failures, *audited.open_questions)
+        raise AssertionError("\n".join([f"{audited.name} {what}:", *map(str, found)]))
     return audited
 
 
@@ -181,11 +224,11 @@ def _run_check(subject: Subject, name: str) -> Iterator[Finding]:
     except InputError:
         raise
     except Exception as error:
-        from regard.sandbox.containment import describe_error
+        from regard.errors import describe_error
 
         yield Finding(
             property=name,
             check="run",
-            status=Status.NOTE,
+            status=Status.NOT_ASKED,
             sentence=f"The check could not be made: the model raised {describe_error(error)}.",
         )

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from regard_models.auditing.experiment import Experiment, Gap, measure, view
 from regard_models.auditing.finding import Finding, Status
-from regard_models.auditing.subject import Question, Rows, Subject
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import Subject
 from regard_models.auditing.trace import blame
 
 NAME = "batch"
@@ -37,10 +38,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     brief, last = subject.make(lengths=subject.short_lengths()), base.batch - 1
     tests: list[tuple[str, Make, Question, str]] = [
-        ("first example", partial(_exchange_neighbours, kept=0), base, "Example 0, with its neighbours exchanged"),
+        ("first example", partial(exchange_neighbours, kept=0), base, "Example 0, with its neighbours exchanged"),
         (
             "last example",
-            partial(_exchange_neighbours, kept=last),
+            partial(exchange_neighbours, kept=last),
             base,
             f"Example {last}, with its neighbours exchanged",
         ),
@@ -53,7 +54,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _finding(subject, name, make(subject, question), what, partial(make, subject, brief))
 
 
-def _exchange_neighbours(subject: Subject, base: Question, *, kept: int) -> Experiment:
+def exchange_neighbours(subject: Subject, base: Question, *, kept: int) -> Experiment:
     """One example stays, its neighbours are others."""
     other = _other_neighbours(subject, base, kept)
     return Experiment(base=base, base_view=view(base, rows=[kept]), other=other, other_view=view(other, rows=[kept]))
@@ -79,17 +80,15 @@ def rows_of(question: Question, chosen: list[int]) -> Question:
     def pick(value: Any) -> Any:
         return value[index] if isinstance(value, Tensor) and value.ndim and value.shape[0] == batch else value
 
-    rows = tuple(
-        Rows(values=pick(r.values), keep=pick(r.keep), positions=None if r.positions is None else pick(r.positions))
-        for r in question.rows
+    return Question(
+        rows=tuple(r.at(index) for r in question.rows), others={k: pick(v) for k, v in question.others.items()}
     )
-    return Question(rows=rows, others={k: pick(v) for k, v in question.others.items()})
 
 
 def _other_neighbours(subject: Subject, base: Question, kept: int) -> Question:
     other = subject.make(lengths=tuple(r.length for r in base.rows), draw=1)
     if not base.rows:
-        return _other_signals(base, kept)
+        return exchange_signals(base, kept)
     for i, (mine, theirs) in enumerate(zip(base.rows, other.rows, strict=True)):
         values, keep = theirs.values.clone(), mine.keep.clone()
         values[kept] = mine.values[kept]
@@ -117,13 +116,15 @@ def _shorten_neighbours(subject: Subject, base: Question) -> Experiment:
     return Experiment(base=one, base_view=views[0], other=all_cut, other_view=views[1])
 
 
-def _other_signals(base: Question, kept: int) -> Question:
+def exchange_signals(base: Question, kept: int | None) -> Question:
+    """Other signals for all examples but one."""
     generator = torch.Generator().manual_seed(1)
     changed: dict[str, Any] = {}
     for name, value in base.others.items():
         if isinstance(value, Tensor) and value.is_floating_point() and value.ndim > 1:
             drawn = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
-            drawn[kept] = value[kept]
+            if kept is not None:
+                drawn[kept] = value[kept]
             changed[name] = drawn
         else:
             changed[name] = value
@@ -180,12 +181,12 @@ def _example(subject: Subject, experiment: Experiment, gap: Gap) -> dict[str, An
 
 def _shorten(subject: Subject, experiment: Experiment, length: int) -> Experiment | None:
     if any(r.length <= length for r in experiment.base.rows) or subject.given.inputs.keys() - {
-        n for s in subject.streams for n in (s.name, *s.also)
+        n for s in subject.streams for n in (s.name, *s.also, *s.extras)
     }:
         return None
 
     def cut(question: Question) -> Question:
-        rows = tuple(Rows(values=r.values[:, :length], keep=r.keep[:, :length]) for r in question.rows)
+        rows = tuple(r.cut(0, length) for r in question.rows)
         return Question(rows=rows, others=question.others)
 
     base, other = cut(experiment.base), cut(experiment.other)

@@ -6,17 +6,19 @@ Steps of 3 are asked too because a causal mask that is aligned at the wrong corn
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.sandbox.containment import describe_error
+from regard.errors import describe_error
 from regard.torch_arithmetic import FACTOR
-from regard_models.auditing.experiment import View, difference, largest, protected_parts, view, worst_gap
+from regard_models.auditing.causality import change_after
+from regard_models.auditing.experiment import View, difference, largest, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Culprit, Finding, Status
-from regard_models.auditing.subject import Output, Question, Rows, Subject, takes
+from regard_models.auditing.question import Output, Question
+from regard_models.auditing.subject import Subject, takes
 from regard_models.auditing.trace import culprit, first_to_differ, record_calls
 from regard_models.inputs.model_input import call, original, parameter_names
 
@@ -24,7 +26,11 @@ NAME = "cache"
 BATCH = 2  # not 1 and not 3, the steps
 _STEPS = 6  # tokens that are written with a cache, where there is room
 _SHORT = 23  # up to so many tokens, steps of 1 also begin behind the first: they pass every number of cached tokens
-_NAMES = ("past_key_values", "past_key_value", "past_kv", "kv_cache", "cache", "past", "layer_past")
+_NAMES = (
+    *("past_key_values", "past_key_value", "past_kv", "kv_cache", "cache", "past", "layer_past"),
+    *("cache_params", "past_buckets_states", "mems", "state"),
+)
+_FLAGS = ("use_cache", "use_mems")
 _OFFSETS = ("start_pos", "offset", "past_length", "first", "start", "cache_position", "position_offset", "past_len")
 _CAUSE = "positions that start again at 0 with every step, a mask aligned at the wrong corner, keys cached before they "
 _CAUSE += "are rotated (or rotated twice), a cache that is cut or shared between layers."
@@ -33,11 +39,11 @@ _CURE = "Count positions from the length of the cache, and let query i of a step
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Read all but the last few tokens, then the rest in steps of 1 and of 3."""
-    name = next((n for n in _NAMES if takes(subject.module, n)), None)
-    if name is None or not subject.streams or subject.streams[-1].causal is False:
-        sentence = "Its forward takes no cache of past keys and values."
+    name = next((n for n in _NAMES if takes(subject.module, n)), "cache" if subject.given.advance else None)
+    if name is None or not subject.streams or _reads_ahead(subject):
+        sentence = "Its forward takes no cache that is known here; where it keeps one elsewhere, say how with --cache."
         if name is not None:
-            sentence = "It does not claim to be causal, so nothing can be cached."
+            sentence = "It is not causal, so nothing can be cached."
         yield Finding(property=NAME, check="steps of 1", status=Status.NOT_APPLICABLE, sentence=sentence)
         return
     base = subject.make(BATCH, lengths=_lengths(subject))
@@ -53,6 +59,14 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _check_own_type(subject, base, name, most)
 
 
+def _reads_ahead(subject: Subject) -> bool:
+    """Whether a place reads later ones: it denies to be causal, or says nothing of it and is seen to read ahead."""
+    if subject.streams[-1].causal is not None:
+        return subject.streams[-1].causal is False
+    base = subject.make()
+    return measure(subject, change_after(subject, base, base.rows[-1].length // 2)).is_above_rounding
+
+
 def _lengths(subject: Subject) -> tuple[int, ...]:
     """A last stream of up to _SHORT tokens: a window of the cache may fill, and go round, within them."""
     longer = subject.longer_lengths()
@@ -63,10 +77,10 @@ def _check_steps(subject: Subject, base: Question, name: str, *, step: int, firs
     label = f"steps of {step}"
     last, length = len(base.rows) - 1, base.rows[-1].length
     try:
-        full = subject.ask(base)
+        full, noise = subject.ask(base), subject.rounding_noise()  # before the first step: a module may keep the cache
         past = _find_cache(_run(subject, _part(subject, base, 0, first), name, None, 0), name)
     except Exception as error:
-        return _unusable_cache(label, describe_error(error))
+        return _unusable_cache(label, describe_error(error), Status.NOT_ASKED)
     if past is None:
         return _unusable_cache(label, f"it returned no {name}")
     for start in range(first, length, step):
@@ -76,11 +90,11 @@ def _check_steps(subject: Subject, base: Question, name: str, *, step: int, firs
             made = _run(subject, part, name, past, start)
             answers = [o for o in subject.outputs(made, part) if o.stream == last]
         except Exception as error:
-            return _unusable_cache(label, describe_error(error), failed=step == 1)
+            return _unusable_cache(label, describe_error(error), Status.FAILED if step == 1 else Status.NOT_ASKED)
         past = _find_cache(made, name)
         seen = view(base, places={last: torch.arange(start, start + step)})
         wanted = protected_parts(full, seen, last)
-        gap = worst_gap(wanted, _match_names(wanted, answers), subject.rounding_noise(), subject)
+        gap = worst_gap(wanted, _match_names(wanted, answers), noise, subject)
         if gap.name == "nothing":
             return _unusable_cache(label, "with it, it returns nothing that can be compared")
         if gap.is_above_rounding:
@@ -147,21 +161,14 @@ def _match_names(wanted: dict[str, Tensor], answers: list[Output]) -> dict[str, 
     return dict(zip(wanted, by_name.values(), strict=False))
 
 
-def _unusable_cache(label: str, why: str, *, failed: bool = False) -> Finding:
-    return Finding(
-        property=NAME,
-        check=label,
-        status=Status.FAILED if failed else Status.NOT_APPLICABLE,
-        sentence=f"The cache could not be used: {why}.",
-        cause=_CAUSE if failed else "",
-        cure=_CURE if failed else "",
-    )
+def _unusable_cache(label: str, why: str, status: Status = Status.NOT_APPLICABLE) -> Finding:
+    said: dict[str, Any] = {"cause": _CAUSE, "cure": _CURE} if status is Status.FAILED else {}
+    sentence = f"The cache could not be used: {why}."
+    return Finding(property=NAME, check=label, status=status, sentence=sentence, **said)
 
 
 def _part(subject: Subject, base: Question, start: int, end: int) -> Question:
-    rows = base.rows[-1]
-    cut = Rows(values=rows.values[:, start:end], keep=rows.keep[:, start:end])
-    return base.with_rows(len(base.rows) - 1, cut)
+    return base.with_rows(len(base.rows) - 1, base.rows[-1].cut(start, end))
 
 
 def _inputs(
@@ -172,8 +179,12 @@ def _inputs(
     # A mask that the example carries is about the new tokens only; the past is all real.
     for mask in subject.streams[-1].masks:
         arguments.pop(mask.name, None)
-    if takes(module, "use_cache"):
-        arguments["use_cache"] = True
+    positions = subject.streams[-1].positions
+    if positions in subject.given.inputs:  # it wants them, and counts nothing by itself
+        arguments[str(positions)] = arguments[str(positions)] + start
+    if subject.given.advance is not None:  # the rest is its business
+        return arguments
+    arguments.update({flag: True for flag in _FLAGS if takes(module, flag)})
     for offset in _OFFSETS:
         parameter = parameter_names(module).get(offset)
         if parameter is not None and (
@@ -186,7 +197,21 @@ def _inputs(
 def _run(subject: Subject, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None) -> Any:
     module = subject.native if wide is False else subject.module
     with torch.no_grad(), subject.running(wide=wide):
-        return call(module, _inputs(subject, part, name, past, start, wide=wide))
+        return _call(subject, start, name)(module, _inputs(subject, part, name, past, start, wide=wide))
+
+
+def _call(subject: Subject, start: int, name: str) -> Callable[[nn.Module, dict[str, Any]], Any]:
+    """How a step is run: by forward, or by the user's function, whose cache may be None where the module keeps it."""
+    advance = subject.given.advance
+    if advance is None:
+        return call
+
+    def run(module: nn.Module, inputs: dict[str, Any]) -> Any:
+        past = inputs.pop(name)
+        answer, past = advance(module, inputs, None if past is None else past[0], start)
+        return {"answer": answer, name: (past,)}
+
+    return run
 
 
 def _find_cache(made: Any, name: str) -> Any:
@@ -210,16 +235,21 @@ def _copy_cache(past: Any) -> Any:
 def _blame(
     subject: Subject, base: Question, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None
 ) -> Culprit | None:
-    """Who parts in the step from what it does in the full run; ``wide=False``: in a step in the model's own type."""
-    last, step = len(base.rows) - 1, part.rows[-1].length
-    seen = view(base, places={last: torch.arange(start, start + step)})
+    """Who parts, while the cache is filled or in the step, from what it does in the full run."""
     full_inputs = subject.inputs(base)
-    full = record_calls(subject, full_inputs, seen)
     unit, floor = (None, 1e-14) if wide is None else (subject.coarsest, torch.finfo(subject.coarsest).eps)
-    noise = [record_calls(subject, full_inputs, seen, jitter=jitter, unit=unit) for jitter in range(subject.jitters)]
     others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
-    step_view = View(batch=part.batch, places={**others, step: None})
-    stepped = record_calls(subject, _inputs(subject, part, name, past, start, wide=wide), step_view, wide=wide)
-    first = first_to_differ(full, stepped, noise, subject, floor=floor)
+    last = len(base.rows) - 1
+    # What the first tokens left behind comes first: a fault there is seen in the step only a layer later.
+    for begin, asked, held in ((0, _part(subject, base, 0, start), None), (start, part, past)):
+        size = asked.rows[-1].length
+        seen = view(base, places={last: torch.arange(begin, begin + size)})
+        full = record_calls(subject, full_inputs, seen)
+        noise = [record_calls(subject, full_inputs, seen, jitter=j, unit=unit) for j in range(subject.jitters)]
+        inputs = _inputs(subject, asked, name, held, begin, wide=wide)
+        step_view = View(batch=asked.batch, places={**others, size: None})
+        stepped = record_calls(subject, inputs, step_view, wide=wide, run=_call(subject, begin, name))
+        if (found := first_to_differ(full, stepped, noise, subject, floor=floor)) is not None:
+            return found
     # Asked again, with every submodule watched, the step may be right: what it hangs on is kept between calls.
-    return first or culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")
+    return culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from regard.torch_arithmetic import FACTOR
 from regard_models.auditing.experiment import Experiment, Gap, measure, view
 from regard_models.auditing.finding import Finding, Status
-from regard_models.auditing.subject import Question, Rows, Subject
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import Subject
 from regard_models.auditing.trace import blame
 from regard_models.inputs.model_input import call, original
 
@@ -92,7 +93,7 @@ def _beginning(base: Question) -> Experiment:
     """A text, and the same without its last two tokens."""
     last, rows = len(base.rows) - 1, base.rows[-1]
     cut = rows.length - 2
-    other = base.with_rows(last, Rows(values=rows.values[:, :cut], keep=rows.keep[:, :cut]))
+    other = base.with_rows(last, rows.cut(0, cut))
     places = {last: torch.arange(cut)}
     views = {"base_view": view(base, places=places), "other_view": view(other, places=places)}
     return Experiment(base=base, other=other, stream=last, **views)
@@ -106,30 +107,13 @@ def change_after(subject: Subject, base: Question, place: int) -> Experiment:
     """Every token from ``place`` on exchanged; what stands before is protected."""
     last = len(base.rows) - 1
     rows = base.rows[last]
-    fresh = avoid_equal_tokens(rows.values, subject.make(draw=2, lengths=_lengths(base)).rows[last].values, subject)
+    fresh = subject.other_tokens(last, rows.values)
     values = torch.cat([rows.values[:, :place], fresh[:, place:]], 1)
     other = base.with_rows(last, replace(rows, values=values))
     before = {last: torch.arange(place)}
     return Experiment(
         base=base, base_view=view(base, places=before), other=other, other_view=view(other, places=before), stream=last
     )
-
-
-def avoid_equal_tokens(tokens: Tensor, drawn: Tensor, subject: Subject) -> Tensor:
-    """Drawn tokens, none of them the one that is there."""
-    stream = subject.streams[-1]
-    if stream.vocabulary is None:
-        return drawn
-    free = [i for i in range(min(stream.vocabulary, 50_000)) if i not in stream.avoid]
-    if len(free) < 2:
-        return drawn
-    table = torch.tensor(free, device=drawn.device)
-    following = table[(torch.searchsorted(table, drawn.contiguous()) + 1) % len(free)]
-    return torch.where(drawn == tokens, following, drawn)
-
-
-def _lengths(question: Question) -> tuple[int, ...]:
-    return tuple(r.length for r in question.rows)
 
 
 def _not_applicable(sentence: str) -> Finding:
@@ -177,10 +161,8 @@ def _one_change(subject: Subject, experiment: Experiment, length: int, changed: 
         base = subject.make(1, lengths=lengths)
         rows = base.rows[last]
         values = rows.values.clone()
-        values[:, changed] = avoid_equal_tokens(
-            rows.values, subject.make(1, lengths=lengths, draw=3).rows[last].values, subject
-        )[:, changed]
-        other = base.with_rows(last, Rows(values=values, keep=rows.keep))
+        values[:, changed] = subject.other_tokens(last, rows.values, seed=3)[:, changed]
+        other = base.with_rows(last, replace(rows, values=values))
         before = {last: torch.arange(changed)}
         views = (view(base, places=before), view(other, places=before))
         pair = Experiment(base=base, base_view=views[0], other=other, other_view=views[1], stream=last)

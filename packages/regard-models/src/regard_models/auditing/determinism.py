@@ -10,7 +10,8 @@ import torch
 
 from regard_models.auditing.experiment import difference, view
 from regard_models.auditing.finding import Culprit, Finding, Status
-from regard_models.auditing.subject import Question, Subject
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import Subject
 from regard_models.auditing.trace import first_to_differ, record_calls
 from regard_models.inputs.model_input import call
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.torch_arithmetic import FACTOR
 from regard.written_numbers import at_most
-from regard_models.auditing.subject import Output, Question, Subject
+from regard_models.auditing.finding import Finding, Status
+from regard_models.auditing.question import Output, Question
+from regard_models.auditing.subject import Subject
 
+_PADDED = 8  # places that a convolution may add before it cuts them off again
 _ULPS = 8.0  # a movement below this many units of the last place of the largest number is rounding, whatever was seen
 
 
@@ -44,6 +48,21 @@ class View:
             elif size == self.batch and not batch_seen:
                 batch_seen = True
                 x = x if self.rows is None else x.index_select(axis, self.rows.to(x.device))
+        return x
+
+    def of_inner(self, x: Tensor) -> Tensor:
+        """The same of what submodules hand on, where rows may be padded for a while."""
+        protected = self.of(x)
+        return protected if x.ndim < 3 or set(x.shape) & self.places.keys() else self._of_padded(protected)
+
+    def _of_padded(self, x: Tensor) -> Tensor:
+        """Of a row that is a little longer than the tokens are: a causal convolution pads, and cuts its end afterwards.
+
+        Place t of it reads tokens up to t, so that the protected places are the same ones.
+        """
+        for axis in range(1, x.ndim):
+            fitting = [c for n, c in self.places.items() if n < x.shape[axis] <= n + _PADDED and c is not None]
+            x = x.index_select(axis, fitting[0].to(x.device)) if fitting else x
         return x
 
 
@@ -77,6 +96,12 @@ class Gap:
     @property
     def is_above_rounding(self) -> bool:
         return self.excess > 1
+
+    def finding(self, name: str, check: str, status: Status, sentence: str, **more: Any) -> Finding:
+        """A finding about a property that carries these numbers."""
+        return Finding(
+            property=name, check=check, status=status, sentence=sentence, size=self.size, rounding=self.rounding, **more
+        )
 
     def words(self) -> str:
         """Size against rounding."""

@@ -13,6 +13,7 @@ class Status(enum.StrEnum):
     PASSED = "pass"
     FAILED = "fail"
     NOTE = "note"
+    NOT_ASKED = "could not be asked"  # the model raised: neither a yes nor a no
     NOT_APPLICABLE = "not applicable"
 
 

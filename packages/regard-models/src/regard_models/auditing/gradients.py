@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from regard.sandbox.containment import describe_error
+from regard.errors import describe_error
 from regard_models.auditing.experiment import View, view
 from regard_models.auditing.finding import Finding, Status
 from regard_models.auditing.padding import padded_question, real_length
-from regard_models.auditing.subject import PAD, Question, Subject, takes, tensors_of
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import PAD, Subject, takes, tensors_of
 from regard_models.auditing.trace import culprit
 from regard_models.inputs.copies import copy_module
 from regard_models.inputs.model_input import call, original

@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard_models.auditing.experiment import Experiment, View, largest, measure, view
 from regard_models.auditing.finding import Culprit, Finding, Status
-from regard_models.auditing.subject import Question, Subject, takes
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import Subject, takes
 from regard_models.auditing.trace import Record, culprit, first_to_differ, record_calls, record_views
 from regard_models.inputs.model_input import original
 
@@ -70,7 +71,7 @@ def permute_tokens(subject: Subject, *, lengths: tuple[int, ...]) -> Experiment:
     base = subject.make(lengths=lengths)
     rows = base.rows[0]
     order = torch.randperm(rows.length, generator=torch.Generator().manual_seed(3))
-    other = base.with_rows(0, replace(rows, values=rows.values[:, order]))
+    other = base.with_rows(0, rows.at((slice(None), order)))
     return Experiment(
         base=base,
         base_view=view(base, places={0: order}),
@@ -147,11 +148,7 @@ def _check_swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterat
     # Of a long text the last two and the first two places: where all at the end share a position, those do not.
     neighbours = neighbours[:16] if length <= 32 else [neighbours[0], neighbours[-1]]
     pairs = [*neighbours, *(pair for pair in _similar_places(subject) if pair not in neighbours)]
-    tokens = subject.first_of(subject.make()).rows[0].values
-    values = tokens.repeat(len(pairs), *[1] * (tokens.ndim - 1)).clone()
-    for example, (one, other) in enumerate(pairs):
-        values[example, [one, other]] = values[example, [other, one]]
-    unseen = _unseen_swaps(subject, tokens, values, pairs)
+    unseen = _unseen_swaps(subject, pairs)
     if unseen and len(unseen) < len(pairs):  # where no swap at all is seen, the permutation has said so already
         (one, other), (name, module) = unseen[0], parts[0]
         yield Finding(
@@ -216,20 +213,20 @@ def _check_position_ids(subject: Subject, parts: list[tuple[str, nn.Module]]) ->
         )
 
 
-def _unseen_swaps(
-    subject: Subject, tokens: Tensor, values: Tensor, pairs: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    question, base = subject.make(len(pairs)), subject.first_of(subject.make())
-    other = question.with_rows(0, replace(question.rows[0], values=values))
+def _unseen_swaps(subject: Subject, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    base = subject.first_of(subject.make())
+    rows, question = base.rows[0], subject.repeat_first(base, len(pairs))
+    orders = torch.arange(rows.length).repeat(len(pairs), 1)
+    for order, (i, j) in zip(orders, pairs, strict=True):
+        order[[i, j]] = order[[j, i]]
+    other = question.with_rows(0, rows.at((0, orders)))
     unseen = []
     for example, (i, j) in enumerate(pairs):
-        if torch.equal(tokens[0, i], tokens[0, j]):  # swapping equal tokens changes nothing
+        if torch.equal(rows.values[0, i], rows.values[0, j]):  # swapping equal tokens changes nothing
             continue
-        order = torch.arange(tokens.shape[1])
-        order[[i, j]] = order[[j, i]]
         experiment = Experiment(
             base=base,
-            base_view=view(base, places={0: order}),
+            base_view=view(base, places={0: orders[example]}),
             other=other,
             other_view=view(other, rows=[example]),
             stream=_compared_stream(subject, base),

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from regard_models.auditing.experiment import Experiment, Gap, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Finding, Status
-from regard_models.auditing.subject import BATCH, PAD, Question, Rows, Subject
+from regard_models.auditing.question import Question, Rows
+from regard_models.auditing.subject import BATCH, PAD, Subject
 from regard_models.auditing.trace import blame, culprit
 from regard_models.inputs.model_input import call
 
@@ -189,7 +190,10 @@ def _build_padded_question(
         replace(r, values=subject.tokens(s, batch, r.length, torch.Generator().manual_seed(8)))
         for s, r in zip(subject.streams, question.rows, strict=True)
     )
-    return replace(question, rows=rest).with_rows(i, Rows(values=values, keep=keep, positions=positions))
+    shift = amount if side == "left" else 0  # what goes with a real token stays with it
+    extras = {name: value.roll(shift, 1) for name, value in question.rows[i].extras.items()}
+    rows = Rows(values=values, keep=keep, positions=positions, extras=extras)
+    return replace(question, rows=rest).with_rows(i, rows)
 
 
 def _filling(subject: Subject, i: int, batch: int, amount: int, fill: int) -> Tensor:

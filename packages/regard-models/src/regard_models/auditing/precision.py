@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.sandbox.containment import describe_error
+from regard.errors import describe_error
 from regard.torch_arithmetic import FACTOR
 from regard.written_numbers import at_most
 from regard_models.auditing.experiment import difference, largest, view
 from regard_models.auditing.finding import Culprit, Finding, Status
-from regard_models.auditing.subject import Question, Subject
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import Subject
 from regard_models.auditing.trace import Record, culprit, first_to_differ, record_calls
 from regard_models.inputs.copies import copy_module
 from regard_models.inputs.model_input import call, original

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard_models.auditing import Audit
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS = {Status.FAILED: "error", Status.NOTE: "note"}
+_LEVELS = {Status.FAILED: "error", Status.NOT_ASKED: "warning", Status.NOTE: "note"}
 
 
 def junit(audited: Audit) -> str:
@@ -32,6 +32,7 @@ def junit(audited: Audit) -> str:
         name=f"regard model audit {audited.name}",
         tests=str(len(audited.findings)),
         failures=str(len(audited.failures)),
+        errors=str(len(audited.open_questions)),
         skipped=str(sum(_is_skipped(audited, f) for f in audited.findings)),
         time=f"{audited.seconds:.3f}",
     )
@@ -40,6 +41,8 @@ def junit(audited: Audit) -> str:
         if finding in audited.failures:
             failure = Xml.SubElement(case, "failure", message=finding.sentence)
             failure.text = _printable(str(finding))
+        elif finding in audited.open_questions:
+            Xml.SubElement(case, "error", message=finding.sentence)
         elif _is_skipped(audited, finding):
             Xml.SubElement(case, "skipped", message=finding.sentence)
         else:
@@ -78,8 +81,8 @@ def read_baseline(path: str) -> tuple[str, ...]:
 
 
 def write_baseline(path: str, audited: Audit) -> None:
-    """Name every failure of today as known."""
-    keys = sorted({f.key() for f in audited.findings if f.status is Status.FAILED})
+    """Name every failure of today as known, and every check that cannot be made."""
+    keys = sorted({f.key() for f in audited.findings if f.status in (Status.FAILED, Status.NOT_ASKED)})
     write_text(path, json.dumps({"model": audited.name, "known": keys}, indent=1) + "\n")
 
 
@@ -101,7 +104,7 @@ def check_files(paths: Sequence[tuple[str | None, str]]) -> None:
 
 
 def _is_skipped(audited: Audit, finding: Finding) -> bool:
-    known = finding.status is Status.FAILED and finding not in audited.failures
+    known = finding.status in (Status.FAILED, Status.NOT_ASKED) and finding.key() in audited.known
     return known or finding.status is Status.NOT_APPLICABLE
 
 

@@ -11,15 +11,14 @@ import contextlib
 import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import InputError
-from regard.sandbox.containment import describe_error
+from regard.errors import InputError, describe_error
 from regard.torch_arithmetic import arithmetic
+from regard_models.auditing.question import Output, Question, Rows, repeat_along, resize_square
 from regard_models.inputs.copies import copy_module
 from regard_models.inputs.devices import first_device
 from regard_models.inputs.input_roles import Stream
@@ -33,45 +32,6 @@ _LEAST = 5
 _LONG = 64
 JITTERS = 2  # disturbed runs that the rounding is measured by
 _REMEMBERED = 2**28  # bytes of answers
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
-    """One stream of a question, batch first: ids (batch x length) or vectors (batch x length x width)."""
-
-    values: Tensor
-    keep: Tensor  # True = a real token
-    positions: Tensor | None = None
-
-    @property
-    def length(self) -> int:
-        return int(self.values.shape[1])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Question:
-    """Rows for every stream; ``others`` are inputs that are no stream, and more that a check wants to pass."""
-
-    rows: tuple[Rows, ...]
-    others: dict[str, Any]
-
-    @property
-    def batch(self) -> int:
-        if self.rows:
-            return int(self.rows[0].values.shape[0])
-        return next(int(v.shape[0]) for v in self.others.values() if isinstance(v, Tensor) and v.ndim)
-
-    def with_rows(self, stream: int, rows: Rows) -> Question:
-        return replace(self, rows=tuple(rows if i == stream else r for i, r in enumerate(self.rows)))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Output:
-    """One tensor of an answer, batch first. stream: whose tokens its second axis counts, None for none."""
-
-    name: str
-    values: Tensor
-    stream: int | None
 
 
 class Subject:
@@ -91,7 +51,7 @@ class Subject:
         self._firsts: dict[int, tuple[Question, Question]] = {}
         self._noise: dict[str, float] | None = None
         self.padded_questions: dict[Any, Question] = {}  # made by the tests of padding, asked again by others
-        self._usual = self._sizes(None)
+        self._usual, self._wanted = self._sizes(None), length
         self.lengths = self._usual if length is None else self._sizes(length)
         # Rounding of many numbers is told by one run as well as by two.
         self.jitters = 1 if self.is_long else JITTERS
@@ -129,7 +89,8 @@ class Subject:
             if self.given.tokens is not None and draw == 0 and stream is self.streams[0]:
                 own = self.given.inputs[stream.name][0]  # the text is the first example, again and again if it is short
                 values[0] = own[torch.arange(length, device=own.device) % len(own)]
-            rows.append(Rows(values=values, keep=torch.ones(batch, length, dtype=torch.bool, device=self.device)))
+            keep = torch.ones(batch, length, dtype=torch.bool, device=self.device)
+            rows.append(Rows(values=values, keep=keep, extras=self._extras(stream, batch, length)))
         made = Question(rows=tuple(rows), others=self._others(batch, lengths))
         self._questions[batch, lengths, draw] = made
         return made
@@ -138,10 +99,7 @@ class Subject:
         """The first example of a question, by itself; asked for again, the same one."""
         if id(question) not in self._firsts:
             lengths = tuple(r.length for r in question.rows)
-            rows = tuple(
-                Rows(values=r.values[:1], keep=r.keep[:1], positions=None if r.positions is None else r.positions[:1])
-                for r in question.rows
-            )
+            rows = tuple(r.at(slice(0, 1)) for r in question.rows)
             alone = Question(rows=rows, others=self._others(1, lengths))
             self._firsts[id(question)] = (question, alone)  # held, so that its id stays its own
         return self._firsts[id(question)][1]
@@ -157,47 +115,81 @@ class Subject:
         free = torch.tensor([i for i in range(size) if i not in stream.avoid] or [0])
         return free[torch.randint(0, len(free), (batch, length), generator=generator)].to(self.device)
 
+    def other_tokens(self, stream: int, values: Tensor, *, seed: int = 2) -> Tensor:
+        """Drawn tokens of the same shape, none of them the one that is there (where there is another)."""
+        of = self.streams[stream]
+        generator = torch.Generator().manual_seed(1009 * self.seed + seed)
+        drawn = self.tokens(of, int(values.shape[0]), int(values.shape[1]), generator)
+        free = [i for i in range(min(of.vocabulary or 0, 50_000)) if i not in of.avoid]
+        if of.vocabulary is None or len(free) < 2:
+            return drawn if of.vocabulary is None else values
+        table = torch.tensor(free, device=drawn.device)
+        following = table[(torch.searchsorted(table, drawn.contiguous()) + 1) % len(free)]
+        return torch.where(drawn == values, following, drawn)
+
+    def repeat_first(self, alone: Question, times: int) -> Question:
+        """A question of one example, that many times in one batch."""
+        zeros = torch.zeros(times, dtype=torch.long)
+        rows = tuple(r.at(zeros) for r in alone.rows)
+        first = self._others(1, tuple(r.length for r in rows))
+        others = self._others(times, tuple(r.length for r in rows))
+        for name, value in others.items():
+            if isinstance(value, Tensor) and value.shape != first[name].shape:
+                axis = next(i for i, n in enumerate(value.shape) if n != first[name].shape[i])
+                others[name] = repeat_along(first[name], axis, times)
+        return Question(rows=rows, others=others)
+
     def inputs(self, question: Question, *, wide: bool | None = None) -> dict[str, Any]:
         """The inputs of forward for a question."""
         wide = self.wide if wide is None else wide
         dtype = torch.float64 if wide else self.dtype
         inputs: dict[str, Any] = {k: _to_dtype(v, dtype) for k, v in question.others.items()}
         for stream, rows in zip(self.streams, question.rows, strict=True):
-            values = _to_dtype(rows.values, dtype)
-            if not self.given.batch_first:
-                values = values.transpose(0, 1)
-            for name in (stream.name, *stream.also):
-                inputs[name] = values
+            tokens = dict.fromkeys((stream.name, *stream.also), _to_dtype(rows.values, dtype))
+            extras = {name: _to_dtype(value, dtype) for name, value in rows.extras.items()}
+            for name, value in (tokens | extras).items():
+                inputs[name] = value if self.given.batch_first else value.transpose(0, 1)
             for mask in stream.masks:
                 if not bool(rows.keep.all()) or mask.name in self.given.inputs:
                     inputs[mask.name] = mask.of(rows.keep, dtype)
-            if rows.positions is not None and stream.positions is not None:
+            if stream.positions is not None and rows.positions is not None:
                 inputs[stream.positions] = rows.positions
+            elif stream.positions is not None and stream.positions in self.given.inputs:
+                inputs[stream.positions] = torch.arange(rows.length, device=self.device).repeat(len(rows.keep), 1)
         return {k: inputs[k] for k in sorted(inputs, key=self._place)}
 
     def _place(self, name: str) -> tuple[int, str]:
         order = list(self.given.inputs)
         return (order.index(name) if name in order else len(order), name)
 
-    def _others(self, batch: int, lengths: tuple[int, ...]) -> dict[str, Any]:
-        """Inputs that are no stream: tensors are cut to the batch and the lengths, anything else is passed on."""
-        roles = {n for s in self.streams for n in (s.name, *s.also, s.positions, *(m.name for m in s.masks))}
-        rest = {k: v for k, v in self.given.inputs.items() if k not in roles and k != "labels"}
-        return {k: self._cut(v, batch, lengths) if isinstance(v, Tensor) else v for k, v in rest.items()}
+    def _extras(self, stream: Stream, batch: int, length: int) -> dict[str, Tensor]:
+        """Inputs that have an entry for every token of a stream, for so many examples and tokens."""
+        axes = (0, 1) if self.given.batch_first else (1, 0)
+        moved = {name: self.given.inputs[name] for name in stream.extras}
+        batch_first = {name: value if axes == (0, 1) else value.transpose(0, 1) for name, value in moved.items()}
+        return {name: repeat_along(repeat_along(v, 0, batch), 1, length) for name, v in batch_first.items()}
 
-    def _cut(self, value: Tensor, batch: int, lengths: tuple[int, ...]) -> Tensor:
+    def _others(self, batch: int, lengths: tuple[int, ...]) -> dict[str, Any]:
+        """Inputs that are no stream: tensors get the batch and the lengths, anything else is passed on."""
+        roles = {n for s in self.streams for n in (s.name, *s.also, *s.extras, s.positions, *(m.name for m in s.masks))}
+        rest = {k: v for k, v in self.given.inputs.items() if k not in roles and k != "labels"}
+        return {k: self._resize(v, batch, lengths) if isinstance(v, Tensor) else v for k, v in rest.items()}
+
+    def _resize(self, value: Tensor, batch: int, lengths: tuple[int, ...]) -> Tensor:
         if not self.streams:
-            return value[torch.arange(batch) % len(value)] if value.ndim else value
+            return repeat_along(value, 0, batch) if value.ndim else value
         first = self.given.inputs[self.streams[0].name]
         batch_axis, length_axis = (0, 1) if self.given.batch_first else (1, 0)
         examples = {self.given.inputs[s.name].shape[length_axis]: n for s, n in zip(self.streams, lengths, strict=True)}
         square = value.ndim >= 2 and value.shape[-1] == value.shape[-2]
+        if square and value.shape[-1] in examples:
+            value = resize_square(value, examples[value.shape[-1]])
         for axis, size in enumerate(value.shape):
             is_batch = size == first.shape[batch_axis] and axis == batch_axis and not (square and value.ndim == 2)
             if is_batch:
-                value = value.index_select(axis, torch.arange(batch, device=value.device) % size)
-            elif size in examples:
-                value = value.narrow(axis, 0, min(examples[size], size))
+                value = repeat_along(value, axis, batch)
+            elif size in examples and not (square and axis >= value.ndim - 2):
+                value = repeat_along(value, axis, examples[size])
         return value
 
     # asking
@@ -309,6 +301,11 @@ class Subject:
                     f"({describe_error(error)}); let "
                     "it take any batch."
                 ) from None
+            if self._wanted is not None:
+                raise InputError(
+                    f"{self.given.name} runs on its example and not on {self._wanted} tokens "
+                    f"({describe_error(error)}); choose another length."
+                ) from None
             self.lengths = self._usual = own
             self._check_runs()
 
@@ -345,6 +342,8 @@ class Subject:
                     "more, better 17."
                 )
             if wanted is not None:
+                own = int(self.given.inputs[stream.name].shape[1 if self.given.batch_first else 0])
+                most = 10_000 if most == own else most  # as long as the example is no bound of the model's: it is tried
                 if not _LEAST <= wanted <= most:
                     raise InputError(f"The length {wanted} is not possible here; choose {_LEAST} to {most:,}.")
                 size = wanted - len(chosen)

@@ -86,7 +86,7 @@ class Recorder:
 
     def sketch(self, x: Tensor) -> Tensor:
         """The protected part of a tensor in a few numbers, the last of them its size."""
-        flat = self.seen.of(x.detach()).reshape(-1).to(torch.float64)
+        flat = self.seen.of_inner(x.detach()).reshape(-1).to(torch.float64)
         flat = flat.nan_to_num(nan=3 * _BOUND, posinf=2 * _BOUND, neginf=-_BOUND).clamp(-_BOUND, 3 * _BOUND)
         if len(self.signs) < len(flat):
             generator = torch.Generator().manual_seed(0)
@@ -126,9 +126,10 @@ def record_calls(
     wide: bool | None = None,
     jitter: int | None = None,
     unit: torch.dtype | None = None,
+    run: Callable[[nn.Module, dict[str, Any]], Any] = call,
 ) -> list[Record]:
     """Run the model on inputs and record every call, in the order of ending."""
-    return record_views(subject, inputs, [seen], wide=wide, jitter=jitter, unit=unit)[0]
+    return record_views(subject, inputs, [seen], wide=wide, jitter=jitter, unit=unit, run=run)[0]
 
 
 def record_views(
@@ -139,6 +140,7 @@ def record_views(
     wide: bool | None = None,
     jitter: int | None = None,
     unit: torch.dtype | None = None,
+    run: Callable[[nn.Module, dict[str, Any]], Any] = call,
 ) -> list[list[Record]]:
     """The same for several views of one run."""
     wide = subject.wide if wide is None else wide
@@ -150,7 +152,7 @@ def record_views(
         for recorder in recorders:
             watching.enter_context(recorder.watching())
         with subject.running(wide=wide, jitter=jitter, unit=unit):
-            call(module, inputs)
+            run(module, inputs)
     return [recorder.records for recorder in recorders]
 
 

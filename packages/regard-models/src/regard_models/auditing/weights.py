@@ -17,7 +17,8 @@ from regard.errors import RegardError
 from regard_models.auditing.experiment import view
 from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.padding import padded_question, real_length
-from regard_models.auditing.subject import PAD, Question, Subject
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import PAD, Subject
 from regard_models.auditing.trace import culprit, record_calls
 from regard_models.inputs.model_input import call, original
 
@@ -76,14 +77,14 @@ def _check_rows(subject: Subject, records: Any) -> Finding:
         meant = weights.max() <= 1 + slack and (_is_sigmoid(record) or sums.max() <= 1 + slack)
         meant = meant or (_is_sigmoid(record) and _has_gaps(weights))
         meant = meant or (_is_sigmoid(record) and bool(weights.min() < 0))
-        meant = meant and not _is_shared_by_heads(weights, slack)
+        meant = meant and not _is_shared_by_heads(weights, slack) and not _is_over_heads(weights, slack)
         (by_design if meant else odd).append((record, float(sums.min()), float(sums.max())))
     if odd:
         record, least, most = odd[0]
         return _finding(
             "rows",
             Status.FAILED,
-            f"Rows of weights sum to {least:.3g} to {most:.3g} in {record.module}, not to 1.",
+            f"Rows of weights sum to {least:.3g} to {most:.3g} in {_module_name(record)}, not to 1.",
             size=max(abs(least - 1), abs(most - 1)),
             rounding=slack,
             culprit=_owner(subject, record),
@@ -92,7 +93,9 @@ def _check_rows(subject: Subject, records: Any) -> Finding:
         )
     if by_design:
         record, least, most = by_design[0]
-        sentence = f"Rows of weights sum to {least:.3g} to {most:.3g} in {record.module} ({record.kernel}): a sink, a "
+        sentence = (
+            f"Rows of weights sum to {least:.3g} to {most:.3g} in {_module_name(record)} ({record.kernel}): a sink, a "
+        )
         sentence += "sigmoid, a ReLU or a gate means that"
         if (np.asarray(record.weights) < 0).any():
             sentence += "; so does attention without a softmax, as some are negative: see that none was left out"
@@ -104,6 +107,14 @@ def _is_shared_by_heads(weights: Any, slack: float) -> bool:
     """Whether the rows of all heads together sum to 1: one softmax ran over heads and keys."""
     together = weights.sum(-1).sum(-2)  # batch x queries
     return bool(weights.ndim == 4 and weights.shape[1] > 1 and np.abs(together - 1).max() <= slack)
+
+
+def _is_over_heads(weights: Any, slack: float) -> bool:
+    """Whether the weights of one key in all heads sum to 1: the softmax ran over the heads."""
+    if weights.ndim != 4 or weights.shape[1] < 2:
+        return False
+    sums = weights.sum(1)[(weights != 0).any(1)]
+    return bool(sums.size and np.abs(sums - 1).max() <= slack)
 
 
 def _has_gaps(weights: Any) -> bool:
@@ -136,7 +147,7 @@ def _check_forbidden_keys(subject: Subject, name: str, most: float, record: Any,
     return _finding(
         name,
         Status.FAILED,
-        f"A weight of {most:.2g} falls on {what} in {record.module}.",
+        f"A weight of {most:.2g} falls on {what} in {_module_name(record)}.",
         size=most,
         rounding=_SEEN,
         culprit=_owner(subject, record),
@@ -150,7 +161,7 @@ def _check_dropout(subject: Subject, records: Any) -> Finding:
     return _finding(
         "dropout",
         Status.FAILED,
-        f"Weights are dropped in eval() in {record.module}.",
+        f"Weights are dropped in eval() in {_module_name(record)}.",
         culprit=_owner(subject, record),
         cause="dropout_p that does not ask whether the module is in training.",
         cure="Pass dropout_p=self.p if self.training else 0.0.",
@@ -218,6 +229,10 @@ def _owner(subject: Subject, record: Any) -> Culprit:
         return culprit(original(subject.native).get_submodule(record.module), subject, call=record.call)
     except AttributeError:
         return Culprit(module=record.module, kind="module", call=record.call)
+
+
+def _module_name(record: Any) -> str:
+    return str(record.module) or "the model itself"
 
 
 def _first_sentence(error: Exception) -> str:

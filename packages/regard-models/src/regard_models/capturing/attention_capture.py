@@ -19,7 +19,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from regard.errors import CouldNotFindOut, InputError, RegardError
+from regard.errors import CouldNotFindOut, InputError, RegardError, suggest_name
 from regard.written_numbers import at_most
 from regard_models.capturing.capture_file import CaptureFile, facts_of
 from regard_models.capturing.dispatch_watch import WatchError, is_inside
@@ -147,8 +147,6 @@ def _refuse_empty(recorder: Recorder, missed: Sequence[Any], label: str) -> None
         if isinstance(layer, int) and not 0 <= layer < seen:
             raise InputError(f"There is no layer {layer}: {seen} attention layers ran, counted from 0.")
         if isinstance(layer, str) and not any(is_inside(module, layer) for module, _ in recorder.sites.numbers):
-            from regard.formats import suggest_name
-
             names = sorted({module for module, _ in recorder.sites.numbers})
             raise InputError(f"No attention ran in a module called {layer!r}; {suggest_name(layer, names)}")
 

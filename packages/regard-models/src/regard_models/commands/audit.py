@@ -27,6 +27,13 @@ def audit(
     only: Annotated[
         list[str] | None, typer.Option("--property", help="Test only this property; may be given several times.")
     ] = None,
+    cache: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:advance",
+            help="advance(module, inputs, past, start) writes with a cache that forward has no parameter for.",
+        ),
+    ] = None,
     length: Annotated[int | None, typer.Option(help="Tokens of the examples; left out, a small prime.")] = None,
     seed: Annotated[int, typer.Option(help="Of the tokens that are drawn.")] = 0,
     baseline: Annotated[str | None, typer.Option(metavar="FILE.json", help="Failures that are known.")] = None,
@@ -51,7 +58,8 @@ def audit(
 
     regard model audit my_model.py:build
 
-    Exit code 0: nothing failed (which is no proof); 1: something did that no baseline knows.
+    Exit code 0: nothing failed (which is no proof); 1: something did that no baseline knows; 3: nothing failed, but
+    the model raised where it was asked, so not all could be asked.
     """
     from regard_models.auditing.reports import check_files, read_baseline, write_text
     from regard_models.auditing.reports import write_baseline as write_known
@@ -59,7 +67,7 @@ def audit(
     # before the model is run for minutes
     check_files([(write_baseline, ".json"), (junit, ".xml"), (sarif, ".sarif"), (page, ".html")])
     known = read_baseline(baseline) if baseline is not None else ()
-    given = load_model_input(model, text=text, device=device, limit=limit, causal=causal, masks=mask)
+    given = load_model_input(model, text=text, device=device, limit=limit, causal=causal, masks=mask, cache=cache)
     from regard_models.auditing import audit as examine
 
     with contain_run(model, limit):
@@ -79,4 +87,9 @@ def audit(
     if write_baseline is not None:
         write_known(write_baseline, audited)
         note(f"{len(audited.failures)} failures are written down as known in {write_baseline}.")
-    show(audited, as_json=as_json)
+    try:
+        show(audited, as_json=as_json)
+    except typer.Exit:
+        if audited.open_questions and not audited.failures:
+            raise typer.Exit(3) from None
+        raise

@@ -39,6 +39,7 @@ def load_model_input(
     limit: float = 60.0,
     causal: bool | None = None,
     masks: list[str] | None = None,
+    cache: str | None = None,
 ) -> ModelInput:
     """The model that was named, with an example that it runs on."""
     from regard.errors import InputError
@@ -49,13 +50,13 @@ def load_model_input(
         raise InputError(f"--limit is {limit:g}; it must be above 0, in seconds.")
     from regard_models.inputs.model_input import load
 
-    return load(model, causal=causal, masks=parsed_masks(masks), text=text, device=device, limit=limit)
+    return load(model, causal=causal, masks=parsed_masks(masks), text=text, device=device, limit=limit, cache=cache)
 
 
 @contextlib.contextmanager
 def contain_run(model: str, limit: float) -> Iterator[None]:
     """What the model prints as it runs goes to standard error, and a FILE.py's model does not run for ever."""
-    from regard.sandbox.containment import contain
+    from regard.python_files import contain
 
     with contain(f"{model}, at work,", limit=_WORK * limit if ".py:" in model else None, errors=False):
         yield

@@ -4,7 +4,7 @@ A port and its original, eager and fused, before and after a change. Both run on
 their answers are compared against the rounding of the first; where both take a mask of padding, a padded input is
 asked too, and the real tokens' answers count. Where they differ, submodules are compared in the order in which they
 end (:mod:`.first_difference`): those that a map of names pairs (:mod:`.pairing`), and where names do
-not pair, by what they return. Usual mistakes are tried (:mod:`regard.mistakes.rewrite_mode`): "equal if ...".
+not pair, by what they return. Usual mistakes are tried (:mod:`regard.mistakes.rewrites.repairs`): "equal if ...".
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import InputError
-from regard.mistakes.catalogue import KINDS
-from regard.mistakes.rewrite_mode import plausible_mistakes, record_calls, undo
+from regard.errors import InputError, describe_error
+from regard.mistakes.rewrites.repairs import KINDS, apply_repair, plausible_repairs, record_calls
 from regard.results import Result
-from regard.sandbox.containment import describe_error
 from regard.torch_arithmetic import FACTOR
 from regard.written_numbers import at_most
 from regard_models.auditing.experiment import View, difference, largest, view
 from regard_models.auditing.finding import Culprit
-from regard_models.auditing.subject import JITTERS, Question, Subject
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import JITTERS, Subject
 from regard_models.comparing.first_difference import FirstDifference
 from regard_models.comparing.output_functions import find_output_functions
 from regard_models.comparing.pairing import Pairing
@@ -187,8 +186,8 @@ def _find_mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
     if tables and all(answers.equal_under(pairing.borrow_buffers(b, a)) for answers in asked):
         words += [_describe_buffer(name, pairing) for name in tables]
     for kind in KINDS:
-        tried = plausible_mistakes(kind, called, module)
-        fitting = (m for m in tried if all(answers.equal_under(undo(m, module)) for answers in asked))
+        tried = plausible_repairs(kind, called, module)
+        fitting = (m for m in tried if all(answers.equal_under(apply_repair(m, module)) for answers in asked))
         words += [m.words for m in itertools.islice(fitting, 1)]
     return tuple(dict.fromkeys(words))
 
@@ -269,7 +268,9 @@ def _common_question(a: Subject, b: Subject) -> Question:
 
 def _with_own_inputs(subject: Subject, question: Question) -> Question:
     """The question with the inputs that this model wants beside the tokens."""
-    return replace(question, others=subject.make(question.batch).others)
+    own = subject.make(question.batch, lengths=tuple(rows.length for rows in question.rows))
+    rows = tuple(replace(theirs, extras=mine.extras) for theirs, mine in zip(question.rows, own.rows, strict=True))
+    return replace(question, rows=rows, others=own.others)
 
 
 def _largest_difference(mine: list[Tensor], theirs: list[Tensor]) -> float:

@@ -12,7 +12,8 @@ from torch import Tensor
 from regard.torch_arithmetic import FACTOR
 from regard_models.auditing.experiment import View
 from regard_models.auditing.finding import Culprit
-from regard_models.auditing.subject import JITTERS, Question, Subject
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import JITTERS, Subject
 from regard_models.auditing.trace import Record, culprit, record_calls
 from regard_models.comparing.pairing import Pairing
 

@@ -10,29 +10,29 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from regard.mistakes import reference_switches as library
+from regard.mistakes.feed_forward import OUTPUT
 
 Function = Callable[[Tensor], Tensor]
-# by the value of the library's switch "output"
+# by the name of the mistake
 FUNCTIONS: dict[str, tuple[str, Function]] = {
-    "softmax": ("a softmax over the last axis", lambda x: torch.softmax(x, -1)),
-    "log softmax": ("a log-softmax over the last axis", lambda x: torch.log_softmax(x, -1)),
-    "softmax over places": ("a softmax over the places", lambda x: torch.softmax(x, 1)),
-    "log softmax over places": ("a log-softmax over the places", lambda x: torch.log_softmax(x, 1)),
-    "softmax over the batch": ("a softmax over the batch", lambda x: torch.softmax(x, 0)),
-    "softmax twice": ("two softmaxes", lambda x: torch.softmax(torch.softmax(x, -1), -1)),
-    "sigmoid": ("a sigmoid", torch.sigmoid),
-    "ReLU": ("a ReLU", torch.relu),
-    "tanh": ("a tanh", torch.tanh),
+    "output-softmax": ("a softmax over the last axis", lambda x: torch.softmax(x, -1)),
+    "output-log-softmax": ("a log-softmax over the last axis", lambda x: torch.log_softmax(x, -1)),
+    "output-softmax-places": ("a softmax over the places", lambda x: torch.softmax(x, 1)),
+    "output-log-softmax-places": ("a log-softmax over the places", lambda x: torch.log_softmax(x, 1)),
+    "output-softmax-batch": ("a softmax over the batch", lambda x: torch.softmax(x, 0)),
+    "output-softmax-twice": ("two softmaxes", lambda x: torch.softmax(torch.softmax(x, -1), -1)),
+    "output-sigmoid": ("a sigmoid", torch.sigmoid),
+    "output-relu": ("a ReLU", torch.relu),
+    "output-tanh": ("a tanh", torch.tanh),
 }
 
 
 def find_output_functions(mine: list[Tensor], theirs: list[Tensor], *, rounding: float) -> Iterator[str]:
     """Words for "equal if ...", of the answers of two models; ``rounding`` is how far equal answers may be apart."""
-    said = {one.value: one.said for one in library.OUTPUT if one.switch == "output"}
-    for value, (words, function) in FUNCTIONS.items():
+    said = {one.name: one.said for one in OUTPUT}
+    for name, (words, function) in FUNCTIONS.items():
         if _agree(_apply(function, theirs), mine, rounding):
-            yield f"the output is left as it is, where it has {said[value]}"
+            yield f"the output is left as it is, where it has {said[name]}"
         elif _agree(
             _apply(function, mine), theirs, 4 * rounding
         ):  # none of them stretches a difference more than twice

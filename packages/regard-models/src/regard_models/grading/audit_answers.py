@@ -11,8 +11,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.grading.questions.assignment import Limits, Task
-from regard.grading.questions.examination import Outcome, Status, StudentAnswer, WorkClock
-from regard.grading.questions.transformer_answers import hide_user
+from regard.grading.questions.examination import Outcome, Status, StudentAnswer, WorkClock, hide_user
 from regard.sandbox import child
 from regard.sandbox.jail import Tier
 from regard.sandbox.lines import clean
@@ -30,6 +29,7 @@ from regard_models.grading.audit_recheck import (
 
 MOST_TOLD, MOST_ANSWERED = 1_000_000, 30_000_000  # bytes: of an audit's findings, of a model's answers
 MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
+NO_YES = ("fail", "could not be asked")  # how a check ends that is no part of a yes
 AUDIT = Tool(
     module="regard_models.grading.sandbox_auditor",
     doing="An audit runs the model, which",
@@ -81,7 +81,7 @@ def _start_model(runner: Runner, wanted: str, seed: int) -> tuple[tuple[str, ...
     data = runner.ask(asked, doing="auditing it", most=MOST_TOLD)
     try:
         said = parse_json(data)
-        failures = sorted({clean(str(one[0]), most=40) for one in said["findings"] if one[2] == "fail"})[:20]
+        failures = sorted({clean(str(one[0]), most=40) for one in said["findings"] if one[2] in NO_YES})[:20]
         return tuple(failures), read_streams(said["streams"])
     except MALFORMED:
         raise InputError("What came back of the audit is damaged; let the process of the audit alone.") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,8 @@ from torch import nn
 from regard.errors import InputError
 from regard.sandbox.child import pack_array, unpack_array
 from regard_models.auditing import Audit, audit
-from regard_models.auditing.subject import Question, Rows, Subject
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import Subject
 from regard_models.inputs.model_input import ModelInput, model_input
 
 kept: dict[str, Subject] = {}  # the model, between two questions
@@ -41,8 +43,9 @@ def respond(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
         kept["model"] = Subject(given, seed=int(asked["seed"]))
         told = _finding_rows(audit(given, seed=int(asked["seed"]))) if asked["wanted"] == "audit" else []
         return json.dumps({"findings": told, "streams": _streams(kept["model"])}).encode("ascii")
-    subject, rows = kept["model"], tuple(_rows(sent) for sent in asked["rows"])
-    like = subject.make(int(rows[0].values.shape[0]), lengths=tuple(one.length for one in rows))
+    subject, sent = kept["model"], [torch.from_numpy(unpack_array(one)) for one in asked["rows"]]
+    like = subject.make(int(sent[0].shape[0]), lengths=tuple(int(one.shape[1]) for one in sent))
+    rows = tuple(replace(own, values=values) for own, values in zip(like.rows, sent, strict=True))
     outputs = subject.ask(Question(rows=rows, others=like.others))
     return json.dumps({one.name: pack_array(one.values.double().numpy()) for one in outputs}).encode("ascii")
 
@@ -70,8 +73,3 @@ def _streams(subject: Subject) -> list[dict[str, Any]]:
         avoid = sorted(stream.avoid) if words is not None else []
         told.append({"length": length, "words": words, "avoid": avoid, "width": width, "causal": bool(stream.causal)})
     return told
-
-
-def _rows(sent: dict[str, Any]) -> Rows:
-    values = torch.from_numpy(unpack_array(sent))
-    return Rows(values=values, keep=torch.ones(values.shape[:2], dtype=torch.bool))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.array_types import Float
-from regard.errors import InputError
+from regard.errors import InputError, suggest_name
 from regard.results import Result, plain
 from regard.tables import plain_cell
 from regard_models.capturing.records import format_ranges
@@ -138,7 +138,6 @@ class Heads(Result):
 
     def picture(self, measure: str = "effective") -> Figure:
         """Layers down, heads across, one measure in colour: a matplotlib figure."""
-        from regard.formats import suggest_name
         from regard_models.editing.head_pictures import sketch_measure
 
         if measure not in self.measures:

@@ -15,11 +15,11 @@ All of this needs scores that are scale q.k and a mask and nothing else; :func:`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from regard.array_types import Flags, Float
+from regard.attention import softmax
 from regard.results import Result
 from regard_models.head_measures.spread import mean_total_variation, normalise_rows
 
@@ -67,7 +67,7 @@ def masked_softmax(scores: Float, allowed: Flags) -> Float:
     """Softmax over the allowed keys; a row without any is zero."""
     some = allowed.any(axis=-1, keepdims=True)
     low = np.where(some, np.where(allowed, scores, -np.inf), 0.0)
-    weights: Float = np.where(some, _softmax(low), 0.0)
+    weights: Float = np.where(some, softmax(low), 0.0)
     return weights
 
 
@@ -108,7 +108,7 @@ def swing_noise(scores: Float, allowed: Flags, amount: float, *, layer: int, hea
     variance = max(float(moments.covariance[top, top]), 0.0)
     each = _draw_weights(s, spreads, seed)[:, top]
     return SwingNoise(
-        layer=layer, head=head, query=row, swing=amount, largest=float(_softmax(s)[top]), sd=variance**0.5,
+        layer=layer, head=head, query=row, swing=amount, largest=float(softmax(s)[top]), sd=variance**0.5,
         sd_accuracy=float(3 * moments.accuracy / max(variance**0.5, moments.accuracy**0.5)),
         measured_sd=float(each.std()), measured_sd_within=2 * _sd_error(each), mean=float(moments.mean[top]),
         measured_mean=float(each.mean()), method=moments.method,
@@ -127,13 +127,8 @@ def _draw_weights(s: Float, spreads: Float, seed: int) -> Float:
     """Weights for drawn lengths, in the arithmetic of the head: float32."""
     random = np.random.default_rng(seed)
     noisy = (s + spreads * random.standard_normal((DRAWS, len(s)))).astype(np.float32)
-    weights: Float = _softmax(noisy).astype(np.float64)
+    weights: Float = softmax(noisy).astype(np.float64)
     return weights
-
-
-def _softmax(scores: Any) -> Any:
-    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return raised / raised.sum(axis=-1, keepdims=True)
 
 
 def _sd_error(values: Float) -> float:

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import InputError
-from regard.sandbox.containment import describe_error
+from regard.errors import InputError, describe_error
 
 _STORED = ("meta", "disk")  # kept elsewhere, and fetched when its turn comes
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from regard.errors import InputError
-from regard.sandbox.containment import describe_error
+from regard.errors import InputError, describe_error
 from regard_models.inputs.input_roles import Mask, Polarity, Stream
 
 if TYPE_CHECKING:

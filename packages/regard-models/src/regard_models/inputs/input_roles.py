@@ -11,7 +11,7 @@ import enum
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -49,7 +49,7 @@ class Stream:
     name: forward's parameter; also: others that get the same tensor. vocabulary: ids are below it (None: vectors).
     avoid: ids with a meaning of their own. pad: the id of padding, ``padded_by_id`` where the model itself knows
     padding by it. positions: the parameter for position ids, if any. longest: the most tokens (None: not known).
-    causal: claimed (True), denied (False), nothing said (None).
+    causal: claimed (True), denied (False), nothing said (None). extras: other parameters with an entry for every token.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Stream:
     positions: str | None = None
     longest: int | None = None
     causal: bool | None = None
+    extras: tuple[str, ...] = ()
 
 
 # Known names: what True means, and whose tokens they are about (first or last stream).
@@ -115,12 +116,44 @@ def streams_of(
                 avoid=_padding_ids(module),
                 pad=min(_padding_ids(module), default=None),
                 masks=masks,
-                positions="position_ids" if "position_ids" in parameters and place == len(names) - 1 else None,
+                positions=_positions(inputs, parameters, name) if place == len(names) - 1 else None,
                 longest=inputs[name].shape[1 if batch_first else 0] if _needs_its_length(inputs, names) else None,
                 causal=claim if place == len(names) - 1 else None,
             )
         )
-    return tuple(streams), notes
+    return with_extras(tuple(streams), inputs, batch_first=batch_first), notes
+
+
+def with_extras(streams: tuple[Stream, ...], inputs: Mapping[str, Any], *, batch_first: bool) -> tuple[Stream, ...]:
+    """The streams, each with the inputs of the example that have an entry for every token of it."""
+    taken = {n for s in streams for n in (s.name, *s.also, s.positions, *(m.name for m in s.masks))} | {"labels"}
+    extras: dict[str, list[str]] = {s.name: [] for s in streams}
+    for name, value in inputs.items():
+        if name in taken or not isinstance(value, Tensor) or value.ndim < 2:
+            continue
+        fitting = [s.name for s in streams if _is_like(value, inputs[s.name], batch_first)]
+        if fitting:
+            extras[fitting[-1 if _last_word(name).startswith(_OF_THE_SECOND) else 0]].append(name)
+    return tuple(replace(s, extras=tuple(extras[s.name])) for s in streams)
+
+
+def _is_like(value: Tensor, tokens: Tensor, batch_first: bool) -> bool:
+    """Whether a tensor counts examples and places as the tokens do, and is surely no mask of places by places."""
+    length = tokens.shape[1 if batch_first else 0]
+    square = value.shape[0] == value.shape[1] or value.shape[-2:] == (length, length)
+    return value.shape[:2] == tokens.shape[:2] and not square
+
+
+def _positions(inputs: Mapping[str, Any], parameters: Mapping[str, Any], tokens: str) -> str | None:
+    """The parameter for position ids: by its name, or because every row of it counts 0, 1, 2 and so on."""
+    if "position_ids" in parameters:
+        return "position_ids"
+    shape = inputs[tokens].shape[:2]
+    counted = torch.arange(shape[1], device=inputs[tokens].device).expand(shape)
+    others = {name: value for name, value in inputs.items() if name != tokens and isinstance(value, Tensor)}
+    return next(
+        (n for n, v in others.items() if v.shape == shape and v.dtype is torch.int64 and v.equal(counted)), None
+    )
 
 
 def is_row(value: Any) -> bool:

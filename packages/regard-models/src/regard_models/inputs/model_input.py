@@ -16,22 +16,22 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.errors import InputError
-from regard.sandbox.containment import contain, describe_error
-from regard.translator.runs.example import run_folder
+from regard.errors import InputError, describe_error
+from regard.python_files import contain, load_named, neighbours_on_path
+from regard.translator.runs.files import run_folder
 from regard_models.inputs.devices import check_device, move_inputs, place_module
-from regard_models.inputs.input_roles import Polarity, Stream, streams_of
+from regard_models.inputs.input_roles import Polarity, Stream, streams_of, with_extras
 
 HUGGING_FACE = "huggingface:"
+Advance = Callable[[nn.Module, dict[str, Any], Any, int], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +40,9 @@ class ModelInput:
 
     ``inputs`` go by the names of forward's parameters ("0", "1", ... where forward takes ``*args``). ``streams`` are
     the rows of tokens among them: one for an encoder or a decoder, two for both. ``tokens`` are the words of a text,
-    ``target_tokens`` those that a decoder has written.
+    ``target_tokens`` those that a decoder has written. ``advance`` writes with a cache for which forward has no
+    parameter: advance(module, inputs, past, start) runs the module on the next tokens, with ``start`` tokens behind
+    them and ``past`` what its last call returned (None: begin anew), and returns (answer, past).
     """
 
     name: str
@@ -52,6 +54,7 @@ class ModelInput:
     tokens: list[list[str]] | None = None
     target_tokens: list[list[str]] | None = None
     assumed: tuple[str, ...] = ()
+    advance: Advance | None = None
 
     def run(self) -> Any:
         """What the module returns for the example; an InputError where it cannot run on it."""
@@ -93,6 +96,8 @@ def model_input(
     else:
         given = _from_example(module, inputs, label, polarity)
     _refuse_masks_of_tokens(given, masks or {})
+    if huggingface.is_huggingface(module) and all(stream.name in given.inputs for stream in given.streams):
+        given = replace(given, streams=with_extras(given.streams, given.inputs, batch_first=True))
     return with_causality(replace(given, tokenizer=given.tokenizer or tokenizer), causal=causal)
 
 
@@ -113,8 +118,11 @@ def load(
     text: str | None = None,
     device: str = "cpu",
     limit: float = 60.0,
+    cache: str | None = None,
 ) -> ModelInput:
     """The model that the command line names; ``limit`` is how many seconds the user's file may take to build it.
+
+    ``cache`` names a function FILE.py:advance that writes with a cache (see :class:`ModelInput`).
 
     A ``FILE.py`` is run as your own code, with your rights: only name files that you trust.
     """
@@ -123,6 +131,7 @@ def load(
     check_device(device)
     inputs: Any = None
     tokenizer = None
+    advance = load_advance(cache, limit=limit) if cache is not None else None
     if spec.startswith(HUGGING_FACE):
         module, tokenizer = huggingface.load(spec.removeprefix(HUGGING_FACE), tokenizer_needed=text is not None)
     elif (folder := run_folder(spec)).is_dir():
@@ -131,10 +140,16 @@ def load(
         else:
             module, tokenizer = huggingface.load_folder(folder, tokenizer_needed=text is not None)
     else:
-        module, inputs = build_from_file(spec, limit=limit)
+        module, inputs, own = build_from_file(spec, limit=limit)
+        advance = advance or own
     module, first, note = place_module(module, device)
     given = model_input(module, inputs, causal=causal, masks=masks, text=text, tokenizer=tokenizer, name=spec)
-    given = replace(given, inputs=move_inputs(given.inputs, first), assumed=(*given.assumed, *([note] if note else [])))
+    given = replace(
+        given,
+        inputs=move_inputs(given.inputs, first),
+        assumed=(*given.assumed, *([note] if note else [])),
+        advance=advance,
+    )
     refuse_nan(given)
     with contain(f"{spec}, run on its example,", limit=limit):
         given.run()
@@ -144,6 +159,8 @@ def load(
 def refuse_nan(given: ModelInput) -> None:
     """Weights that are no numbers make every answer NaN: nothing can be learned from such a model."""
     for name, value in given.module.state_dict().items():
+        if not isinstance(value, Tensor):  # what get_extra_state gives, or the packed weights of a quantized layer
+            continue
         spoilt = value.is_floating_point() and not math.isfinite(float(value.sum(dtype=torch.float64)))
         if spoilt and not _is_mask(value):
             raise InputError(f"{given.name}: the weight {name} holds NaN or infinity; load or train it anew.")
@@ -154,22 +171,28 @@ def _is_mask(value: Tensor) -> bool:
     return bool(((value == 0) | (value == -torch.inf)).all())
 
 
-def build_from_file(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
-    """What ``FILE.py:build`` returns: the module, and the example or None."""
-    from regard.symmetry import load_map
+def load_advance(spec: str, *, limit: float) -> Advance:
+    """The function that ``FILE.py:advance`` names."""
+    path = spec.rpartition(":")[0]
+    with contain(spec, limit=limit), neighbours_on_path(path):
+        found: Advance = load_named(spec, template="an editor")[1]
+    if not callable(found):
+        raise InputError(f"{spec} is {_kind(found)}; it must be a function advance(module, inputs, past, start).")
+    return found
 
+
+def build_from_file(spec: str, *, limit: float) -> tuple[nn.Module, Any, Advance | None]:
+    """What ``FILE.py:build`` returns: the module, and where it gives them the example and ``advance``."""
     path, colon, _ = spec.rpartition(":")
     if not colon or not path.endswith(".py"):
         raise InputError(
             f"{spec!r} names no model: give FILE.py:build, a folder with config.json, a run folder, "
             f"example (our own small translator), or {HUGGING_FACE}NAME@REVISION."
         )
-    if not Path(path).is_file():
-        raise InputError(f"{spec}: there is no file {path!r}; regard example model > {path} writes one.")
-    with contain(spec, limit=limit):
-        build = load_map(spec)
+    with contain(spec, limit=limit), neighbours_on_path(path):
+        build = load_named(spec, template="regard example model > {path}")[1]
         if isinstance(build, nn.Module):
-            return build, None
+            return build, None, None
         if not callable(build):
             raise InputError(f"{spec} is {_kind(build)}; it must be a function that returns a torch module.")
         try:
@@ -178,12 +201,14 @@ def build_from_file(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
             raise
         except (Exception, SystemExit) as error:
             raise InputError(f"{spec} raised {describe_error(error)} while building the model; fix it first.") from None
-    module, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    if not isinstance(module, nn.Module):
+    parts = made if isinstance(made, tuple) and len(made) in (2, 3) else (made, None)
+    module, example, advance = (*parts, None)[:3]
+    if not isinstance(module, nn.Module) or not (advance is None or callable(advance)):
         raise InputError(
-            f"{spec} returned {_kind(made)}; it must return a torch module, or a pair (module, example inputs)."
+            f"{spec} returned {_kind(made)}; it must return a torch module, (module, example inputs), or "
+            "(module, example inputs, advance)."
         )
-    return module, example
+    return module, example, advance
 
 
 def run_once(module: nn.Module, inputs: Mapping[str, Any], name: str) -> Any:

@@ -1,0 +1,168 @@
+"""Input: does anything hang on the tokens at all, and which tokens move which places?
+
+Asked first, because a model that ignores its input passes every question about what must not matter. Where nothing
+moves, the module is named in which the change dies; where examples are mixed on the way (an axis taken for another),
+the one that mixes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from regard_models.auditing.batch import exchange_neighbours, exchange_signals
+from regard_models.auditing.experiment import Experiment, Gap, measure, protected_parts, view, worst_gap
+from regard_models.auditing.finding import Culprit, Finding, Status
+from regard_models.auditing.question import Question
+from regard_models.auditing.subject import Subject
+from regard_models.auditing.trace import Record, blame, culprit, record_calls
+from regard_models.inputs.copies import copy_module
+from regard_models.inputs.model_input import call, original
+
+NAME = "input"
+_CAUSE = "an axis taken for another (batch_first left out, so that one place reads that place in other examples), a "
+_CAUSE += "factor of 0, an output that is computed and not added, or a result that is read from the wrong variable."
+_CURE = "Follow the change from the module that is named, and compare shapes with what its parts expect."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Change all tokens of a stream; then one token at a time."""
+    base = subject.make()
+    for stream in range(len(subject.streams)) if subject.streams else [None]:
+        other = change_all(subject, base, stream)
+        name = "it" if stream is None else subject.streams[stream].name
+        check_name = "read" if len(subject.streams) < 2 else f"{name} is read"
+        if other is None:
+            sentence = "No input can be changed: there is one id only, or no numbers."
+            yield Finding(property=NAME, check=check_name, status=Status.NOT_APPLICABLE, sentence=sentence)
+            return
+        experiment = Experiment(base=base, base_view=view(base), other=other, other_view=view(other))
+        gap = measure(subject, experiment)
+        if gap.is_above_rounding:
+            yield gap.finding(NAME, check_name, Status.PASSED, f"Other input gives other output ({gap.words()}).")
+        else:
+            yield _unread_finding(subject, check_name, experiment, gap)
+            return
+    if subject.streams and any(o.stream == len(subject.streams) - 1 for o in subject.ask(base)):
+        yield _check_places(subject)
+
+
+def change_all(subject: Subject, base: Question, stream: int | None) -> Question | None:
+    """Every token of a stream (None: every signal) exchanged; None where there is nothing else to give."""
+    if stream is None:
+        other = exchange_signals(base, None)
+        return other if any(v is not base.others[k] for k, v in other.others.items()) else None
+    rows = base.rows[stream]
+    fresh = subject.other_tokens(stream, rows.values)
+    return None if torch.equal(fresh, rows.values) else base.with_rows(stream, replace(rows, values=fresh))
+
+
+def _unread_finding(subject: Subject, check_name: str, experiment: Experiment, gap: Gap) -> Finding:
+    if _moves_with_other_zeros(subject, experiment):
+        sentence = f"Other input gives the same output ({gap.words()}), because some weights are all 0: it is fresh. "
+        sentence += "What passes below says little; train it first, or fill them."
+        return gap.finding(NAME, check_name, Status.NOTE, sentence)
+    records = [record_calls(subject, subject.inputs(q), view(q)) for q in (experiment.base, experiment.other)]
+    where, last = _death(subject, *records)
+    said = f"It reaches the output of {last} and goes no further. " if last else "It reaches no submodule's output. "
+    mixes = blame(subject, exchange_neighbours(subject, experiment.base, kept=0), lambda: experiment)
+    if mixes is not None:
+        where, said = mixes, f"{said}{mixes.module} gives an example what belongs to its neighbours. "
+    sentence = f"Other input gives the same output: {gap.words()}. {said}What passes below says nothing."
+    words = "any two inputs"
+    return gap.finding(
+        NAME, check_name, Status.FAILED, sentence, culprit=where, cause=_CAUSE, cure=_CURE, example={"words": words}
+    )
+
+
+def _moves_with_other_zeros(subject: Subject, experiment: Experiment) -> bool:
+    """Whether the change is seen once weights that are all 0 (as a fresh gate or last layer is) hold something."""
+    module = copy_module(subject.module)
+    generator = torch.Generator().manual_seed(13)
+    empty = [p for p in original(module).parameters() if p.numel() and not bool(p.any())]
+    with torch.no_grad():
+        for p in empty:
+            p.copy_(torch.randn(p.shape, generator=generator, dtype=torch.float64) / p.shape[-1] ** 0.5)
+        if not empty:
+            return False
+        with subject.running():
+            made = [
+                protected_parts(subject.outputs(call(module, subject.inputs(q)), q), view(q))
+                for q in (experiment.base, experiment.other)
+            ]
+    return worst_gap(made[0], made[1], subject.rounding_noise(), subject).is_above_rounding
+
+
+def _death(subject: Subject, base: list[Record], other: list[Record]) -> tuple[Culprit, str]:
+    """The module in which the change dies, and the last one whose output it moves ("" for none)."""
+    theirs = {(r.name, r.call): r for r in other}
+    pairs = [(r, theirs[r.name, r.call]) for r in base if (r.name, r.call) in theirs]
+    moved = [i for i, (a, b) in enumerate(pairs) if _differ(a.outputs, b.outputs)]
+    root = original(subject.module)
+    if not moved:
+        return culprit(root, subject), ""
+    last = pairs[moved[-1]][0]
+    ids = pairs[-1][0].inputs if any(stream.vocabulary is not None for stream in subject.streams) else []
+    for record, changed in pairs[moved[-1] + 1 :]:  # whoever was given what moved (not the ids), and returns the same
+        given = [(a, b) for a, b in zip(record.inputs, changed.inputs, strict=False) if not _is_among(a, ids)]
+        if _differ([a for a, _ in given], [b for _, b in given]):
+            return culprit(record.module, subject), last.name
+    return culprit(root.get_submodule(last.name.rpartition(".")[0]), subject), last.name
+
+
+def _is_among(sketch: Tensor, others: list[Tensor]) -> bool:
+    return any(torch.equal(sketch, other) for other in others)
+
+
+def _differ(mine: list[Tensor], theirs: list[Tensor]) -> bool:
+    return any(
+        a.shape == b.shape and float((a - b).abs().max()) > 1e-9 * float(a[-2])
+        for a, b in zip(mine, theirs, strict=False)
+    )
+
+
+def _check_places(subject: Subject) -> Finding:
+    """One token at a time, all in one batch: which of them moves anything, and what."""
+    last, lengths = len(subject.streams) - 1, subject.short_lengths()
+    one = subject.first_of(subject.make(lengths=lengths))
+    rows, length = one.rows[last], lengths[last]
+    base = subject.repeat_first(one, length + 1)
+    values = base.rows[last].values.clone()
+    fresh = subject.other_tokens(last, rows.values)
+    values[range(length), range(length)] = fresh[0]  # the example behind the last one is left as it is
+    question = base.with_rows(last, replace(base.rows[last], values=values))
+    moved = _moved_places(subject, question, last)
+    dead = [place for place in range(length) if not bool(moved[place].any())]
+    if dead:
+        sentence = f"Changing the token at place {', '.join(map(str, dead))} moves no output."
+        return Finding(property=NAME, check="places", status=Status.NOTE, sentence=sentence)
+    return Finding(property=NAME, check="places", status=Status.PASSED, sentence=_shape_words(moved))
+
+
+def _moved_places(subject: Subject, question: Question, stream: int) -> Tensor:
+    """changed x place: whether the place moves when that token is changed, in any output that follows the stream."""
+    noise, moved = subject.rounding_noise(), torch.zeros(())
+    for output in (o for o in subject.ask(question) if o.stream == stream):
+        plain = output.values[-1:]
+        apart = (output.values[:-1] - plain).abs().flatten(2).amax(2)
+        least = 50 * noise.get(output.name, 0.0) + 1e-12 * float(plain.abs().nan_to_num(nan=0.0, posinf=0.0).max())
+        moved = moved + (apart > least)
+    return moved > 0
+
+
+def _shape_words(moved: Tensor) -> str:
+    """Who reads whom, in words."""
+    length = len(moved)
+    before, after, others = moved.tril(-1), moved.triu(1), ~torch.eye(length, dtype=torch.bool)
+    if not bool((moved & others.to(moved.device)).any()):
+        return "Every token moves its own place and no other: places do not read one another."
+    far = max(int((b - a).abs()) for a, b in moved.nonzero())
+    reach = "" if far == length - 1 else f", up to {far} places away"
+    if not bool(before.any()):
+        return f"Every token moves an output; a token moves places from its own on{reach}."
+    if not bool(after.any()):
+        return f"Every token moves an output; a token moves places up to its own{reach}."
+    return f"Every token moves an output; tokens move places before and behind them{reach}."

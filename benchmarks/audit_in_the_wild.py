@@ -42,7 +42,7 @@ BACKSTOP = 1800.0  # seconds by the clock, for one that sleeps
 KERNELS = ("eager", "sdpa")
 
 
-def audited(name: str, config_name: str, attn: str) -> dict[str, Any]:
+def audited(name: str, config_name: str, attn: str, settings: dict[str, Any] | None = None) -> dict[str, Any]:
     """One line of the results."""
     from regard_models import audit
 
@@ -50,7 +50,7 @@ def audited(name: str, config_name: str, attn: str) -> dict[str, Any]:
     try:
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
-            model = build(name, config_name, attn)
+            model = build(name, config_name, attn, settings)
             about["stage"] = "audit"
             found = audit(model)
         about |= {
@@ -66,7 +66,7 @@ def audited(name: str, config_name: str, attn: str) -> dict[str, Any]:
     return {**about, "seconds": round(time.process_time(), 1)}
 
 
-def in_a_child(name: str, config_name: str, attn: str) -> dict[str, Any]:
+def in_a_child(name: str, config_name: str, attn: str, settings: dict[str, Any] | None = None) -> dict[str, Any]:
     """The same in a forked child, with limits on its time and memory."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -74,7 +74,7 @@ def in_a_child(name: str, config_name: str, attn: str) -> dict[str, Any]:
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         with contextlib.suppress(BaseException), os.fdopen(writing, "w") as stream:
-            stream.write(json.dumps(audited(name, config_name, attn)))
+            stream.write(json.dumps(audited(name, config_name, attn, settings)))
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:

@@ -1,13 +1,12 @@
-"""Translating with a trained run: the run itself (torch, with its cache) against its exports to CTranslate2, and
-against a CTC run, which writes a sentence in one pass.
+"""Translating with a trained run: the run itself (torch, with its cache) against its exports to CTranslate2.
 
 Sentences per CPU-second of one thread, from text to text, the arms taking turns in one process: sentence by sentence,
 in batches of 100, and in batches of 100 with a beam of 5. A ratio is an arm's rate over eager's. `same` counts the
 sentences that come out exactly as eager's; BLEU is of all of them, on the test set of the run's data.
 
-The environment variable REGARD_RUN names the run (runs/good otherwise), REGARD_CTC the CTC run (runs/ctc otherwise):
+The environment variable REGARD_RUN names the run (runs/good otherwise):
 
-    REGARD_RUN=runs/good REGARD_CTC=runs/ctc python -m benchmarks engine --write
+    REGARD_RUN=runs/good python -m benchmarks engine --write
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def main() -> None:
         return
     print(f"{folder.name}: {run.settings.model.kind}, epoch {run.facts.get('epoch')}, {len(pairs):,} sentences")
     with tempfile.TemporaryDirectory() as place:
-        arms = {"eager": Arm(run, "eager"), **exported(folder, run, Path(place)), **ctc()}
+        arms = {"eager": Arm(run, "eager"), **exported(folder, run, Path(place))}
         for arm in arms.values():
             arm.run.translate(pairs.source[:5], cut=True, engine=arm.engine)  # the first call pays for things once
         for way in WAYS:
@@ -82,17 +81,6 @@ def exported(folder: Path, run: Run, place: Path) -> dict[str, Arm]:
         arms[f"ctranslate2 {quantization}"] = Arm(run, open_engine(run, made.folder, threads=1))
         print(f"{quantization}: {made.size / 1e6:.1f} MB")
     return arms
-
-
-def ctc() -> dict[str, Arm]:
-    folder = Path(os.environ.get("REGARD_CTC", "runs/ctc"))
-    try:
-        run = load_run(folder)
-    except InputError as error:
-        print(f"left out: {error} (REGARD_CTC names the run folder)")
-        return {}
-    print(f"{folder.name}: {run.settings.model.kind}, epoch {run.facts.get('epoch')}")
-    return {"ctc, eager": Arm(run, "eager")}
 
 
 def report(pairs: Pairs, arms: dict[str, Arm], way: Way) -> None:

@@ -36,7 +36,7 @@ from regard.array_types import Whole
 from regard.translator.data.batches import Batch, epoch_plan, plan
 from regard.translator.data.vocabulary import PAD
 from regard.translator.decoding.translation import TranslationModel
-from regard.translator.models.averaging import Average
+from regard.translator.models.checkpoint_tensors import Average
 from regard.translator.models.encoder import Dropout, build_model, seed_dropout
 from regard.translator.models.size import count_parameters
 from regard.translator.runs.settings import Settings, load_settings

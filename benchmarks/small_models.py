@@ -96,8 +96,8 @@ def classes() -> list[tuple[str, str]]:
     return list(found)
 
 
-def build(name: str, config_name: str, attn: str) -> Any:
-    """The model, small, in eval()."""
+def build(name: str, config_name: str, attn: str, settings: dict[str, Any] | None = None) -> Any:
+    """The model, small, in eval(); ``settings`` are added to its configuration."""
     import torch
     import transformers
 
@@ -105,14 +105,14 @@ def build(name: str, config_name: str, attn: str) -> Any:
     model_class = getattr(transformers, name)
     kind = getattr(model_class, "config_class", None) or getattr(transformers, config_name)
     writes = name.endswith(("ForCausalLM", "LMHeadModel", "WithLMHead", "Decoder"))
-    config = kind(**sizes(kind, writes=writes))
+    chosen = sizes(kind, writes=writes) | (settings or {})
     with torch.device("meta"):
-        planned = model_class._from_config(config, attn_implementation=attn)
+        planned = model_class._from_config(kind(**chosen), attn_implementation=attn)
     if (count := sum(p.numel() for p in planned.parameters())) > LARGEST:
         largest = max(planned.named_parameters(), key=lambda pair: pair[1].numel())
         raise ValueError(f"it stays large ({count:,} weights; {largest[0]} is {tuple(largest[1].shape)})")
     torch.manual_seed(0)
-    model = model_class._from_config(kind(**sizes(kind, writes=writes)), attn_implementation=attn).eval()
+    model = model_class._from_config(kind(**chosen), attn_implementation=attn).eval()
     with torch.no_grad():  # a fresh model may have an output projection of 0, through which nothing is seen
         for weight in model.parameters():
             if weight.ndim > 1 and not bool(weight.any()):

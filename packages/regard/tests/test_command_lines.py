@@ -24,7 +24,7 @@ import typer
 
 from places import ROOT
 from processes import PATIENCE
-from regard.cli import whole_app
+from regard.cli import app
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?P<apart><!-- not run: (?P<reason>[^\n]+) -->\n)?```bash\n(?P<lines>.*?)```", re.DOTALL)
@@ -158,7 +158,7 @@ def test_every_line_is_understood(page: Path) -> None:
 def understood(words: list[str]) -> None:
     """Parse the words as the command line would, and run nothing."""
     words = words[: next((i for i, word in enumerate(words) if word in ("<", ">", "&", "&&", "|")), len(words))]
-    command, name = typer.main.get_command(whole_app([])), "regard"
+    command, name = typer.main.get_command(app), "regard"
     while isinstance(command, typer.core.TyperGroup):
         if not words:
             return  # the group itself, spoken of

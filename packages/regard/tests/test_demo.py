@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from places import ROOT
 from regard import demo
-from regard.cli import whole_app
+from regard.cli import app
 from regard.errors import InputError
 
 PICTURE = demo.Stop(
@@ -76,7 +76,7 @@ def test_the_page_says_what_to_do_next_with_commands_that_exist(tmp_path, monkey
     lines = re.findall(r"(?m)(?:<pre>|^)regard ([a-z]+(?: [a-z]+\b)?)", following)
     assert len(lines) > 5
     for words in lines:
-        assert CliRunner().invoke(whole_app([]), [*words.split(), "--help"]).exit_code == 0, words
+        assert CliRunner().invoke(app, [*words.split(), "--help"]).exit_code == 0, words
 
 
 def test_what_is_not_installed_is_left_out_and_said(tmp_path, monkeypatch):

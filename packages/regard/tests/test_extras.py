@@ -15,7 +15,7 @@ from regard.extras import EXTRAS, missing_package_error, require
 from regard.translator.data.corpus import load_corpus
 from regard.translator.data.vectors import train_word2vec
 from regard.translator.data.vocabulary import BPEVocabulary
-from regard.translator.scoring.literature import literature_bleu
+from regard.translator.scoring.scores import literature_bleu
 from regard.translator.scoring.significance import bleu
 
 

@@ -100,16 +100,25 @@ def test_a_run_translates_is_scored_and_looked_at(regard, place):
     assert (code, "is finished" in err) == (2, True)
 
 
-RETIRED = "[training]  # How it is trained.\nboth_directions = 3\n"
-
-
-def test_a_run_with_a_setting_that_is_retired_translates_with_a_note(regard, place):
-    settings = place / "run" / "settings.toml"
-    settings.write_text(re.sub(r"\[training\].*\n", RETIRED, settings.read_text()))
+@pytest.mark.parametrize(
+    ("section", "line"), [("training", "both_directions = 3"), ("vocabulary", "piece_dropout = 0.1")]
+)
+def test_a_run_with_a_setting_that_is_retired_translates_with_a_note(regard, place, section, line):
+    settings, key = place / "run" / "settings.toml", line.partition(" ")[0]
+    text = re.sub(rf"(?m)^{key} = .*\n", "", settings.read_text())
+    settings.write_text(re.sub(rf"\[{section}\].*\n", f"[{section}]\n{line}\n", text))
     code, said, err = regard("translator", "translate", "run", "der hund sieht")
     assert code == 0, err
     assert said.strip()
-    assert "note: run/settings.toml: training.both_directions is of an earlier version and is passed over" in err
+    assert f"note: run/settings.toml: {section}.{key} is of an earlier version and is ignored: " in err
+
+
+def test_a_run_of_a_model_that_is_retired_is_refused_in_one_sentence(regard, place):
+    settings = place / "run" / "settings.toml"
+    settings.write_text(re.sub(r'(?m)^kind = "encoder"', 'kind = "ctc"', settings.read_text()))
+    code, said, err = regard("translator", "translate", "run", "der hund sieht")
+    assert (code, said) == (2, "")
+    assert "not 'ctc' (version 0.2.0 had that kind and still opens its runs)" in err
 
 
 TUNE = ("translator", "tune", "settings.toml", "--space", "quick", "--out", "study")
@@ -133,7 +142,7 @@ def test_a_study_goes_on(regard, place, retired):
 
 
 def test_a_comparison_goes_on_and_is_reported(regard):
-    words = ("--set", "epochs=1", "--resamples", "20", "--seeds", "1", "--out", "comparison")
+    words = ("--set", "epochs=1", "--seeds", "1", "--out", "comparison")
     code, said, err = regard("translator", "compare", "settings.toml", "--with", "learned,positions=none", *words)
     assert code == 0, err
     assert "all 2 runs are there" in err

@@ -42,9 +42,12 @@ def test_none_of_ours_is_in_it(built) -> None:
         assert not name.startswith(("design/", "translator/", "lab/", "subspace/", "grading/solutions/")), name
         assert name not in (
             "noise/optimised_queries.py",
+            "coursework/derivations/gaps.py",
             "grading/questions/statements.py",
             "grading/assignments/assignment_check.py",
         ), name
+    assert not [name for name in files if name.startswith("coursework/derivations/proofs/")]
+    assert "coursework/derivations/problems/order-blindness.toml" in files
     text = "\n".join(files.values())
     for mark in ("def prove", "TransformerTranslator(", "counterexample=f", "correction=", "holds(", "class Mistake"):
         assert mark not in "\n".join(value for name, value in files.items() if "claims/" in name), mark

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.attention import attend as attend
 
+__version__ = "0.2.0"  # as in pyproject.toml: asking importlib.metadata for it would be slow
+
 # The public surface: a name, and the module it lives in. Loaded on first use, so `import regard` stays quick.
 _WHERE = {
     "attend": "regard.attention",
@@ -41,10 +43,6 @@ __all__ = ["__version__", *sorted(_WHERE), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version  # slow to import, seldom asked
-
-        return version("regard")
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
     if name in _MODULES:

@@ -11,6 +11,7 @@ Projections, feed-forward and Transformer heads are in :mod:`regard.layers`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -177,13 +178,13 @@ def _attend(q: Float, k: Float, v: Float, mask: npt.NDArray[np.bool_] | None, sc
         if bad.any():
             *_, i, j = np.argwhere(bad)[0]
             raise InputError(f"The score of query {i} and key {j} overflows float64; scale the queries or keys down.")
-        weights, log_weights = _softmax(scores)
+        weights, log_weights = _weights_and_logarithms(scores)
         # A sum of weights just above 1 could lift the largest float64 to inf: saturate instead.
         output = np.nan_to_num(np.matmul(weights, v))
     return Attention(weights=weights, log_weights=log_weights, output=output, scores=scores)
 
 
-def _softmax(scores: Float) -> tuple[Float, Float]:
+def _weights_and_logarithms(scores: Float) -> tuple[Float, Float]:
     """Softmax and its logarithm along the last axis; a row of -inf gives zeros and -inf."""
     top = scores.argmax(axis=-1)[..., None]
     highest = np.take_along_axis(scores, top, axis=-1)
@@ -195,6 +196,16 @@ def _softmax(scores: Float) -> tuple[Float, Float]:
     rest = raised.sum(axis=-1, keepdims=True)
     np.put_along_axis(raised, top, first, axis=-1)
     return raised / (1.0 + rest), shifted - np.log1p(rest)
+
+
+def softmax(scores: Any, axis: int = -1) -> Any:
+    """Weights along an axis, in the floats of the scores; :func:`attend` knows masks, and keeps more digits.
+
+    >>> softmax(np.zeros(4)).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    raised = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return raised / raised.sum(axis=axis, keepdims=True)
 
 
 def _refuse_shapes(q: Float, k: Float, v: Float) -> None:

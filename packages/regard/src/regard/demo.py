@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import shlex
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.extras import require
 from regard.files import write_file
+from regard.markup import Html, element, join
 from regard.progress import Notify
 from regard.strict_json import parse_json
 
@@ -105,6 +105,13 @@ TOUR = (
         "regard claims --check",
     ),
     Stop(
+        "The coursework's translator in one plain file",
+        "Tokens, embedding, attention, feed-forward, training and perplexity in 150 lines that need torch alone. It "
+        "learns a toy language; on real captions this model reaches a perplexity of 14, not 3.",
+        "python -m regard.translator.one_layer",
+        needs="torch",
+    ),
+    Stop(
         "A translator, with positions and without",
         "The coursework's one-layer encoder learns the built-in German-English corpus twice, a good minute in all. "
         "Without positions it cannot tell who did what to whom.",
@@ -130,7 +137,7 @@ def demo(out: str | os.PathLike[str], *, say: Notify = print) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; the demo writes a folder: name another with --out.")
     folder.mkdir(parents=True, exist_ok=True)
-    say(f"{len(TOUR)} stops, about two minutes in all, most of them for the last two; Ctrl-C stops it.")
+    say(f"{len(TOUR)} stops, about three minutes in all, most of them for the last three; Ctrl-C stops it.")
     parts = []
     for number, stop in enumerate(TOUR, start=1):
         begun = time.monotonic()
@@ -151,7 +158,8 @@ def demo(out: str | os.PathLike[str], *, say: Notify = print) -> Path:
 
 def _run(command: str, folder: Path, say: Notify) -> str:
     """The command's output; an answer of "no" (exit code 1) is an answer like any other."""
-    words = [sys.executable, "-m", "regard", *shlex.split(command)[1:]]
+    program, *rest = shlex.split(command)
+    words = [sys.executable, *(["-m", "regard"] if program == "regard" else []), *rest]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         with subprocess.Popen(words, stdout=output, stderr=subprocess.PIPE, text=True, cwd=folder) as running:
             said = _relay(running, say)
@@ -172,9 +180,9 @@ def _relay(running: subprocess.Popen[str], say: Notify, *, every: float = 5.0) -
     return last
 
 
-def _contents() -> str:
+def _contents() -> Html:
     titles = [stop.title for stop in TOUR if stop.title]
-    return "".join(f'<a href="#{_anchor(title)}">{html.escape(title)}</a>' for title in titles)
+    return join(*(element("a", title, href=f"#{_anchor(title)}") for title in titles))
 
 
 def _anchor(title: str) -> str:
@@ -186,49 +194,47 @@ def _anchor(title: str) -> str:
     return "-".join("".join(letter if letter.isalnum() else " " for letter in title.lower()).split())
 
 
-def _section(stop: Stop, output: str, folder: Path) -> str:
-    title = f'<h2 id="{_anchor(stop.title)}">{html.escape(stop.title)}</h2>' if stop.title else ""
-    prose = f"<p>{html.escape(stop.prose)}</p>" if stop.prose else ""
+def _section(stop: Stop, output: str, folder: Path) -> Html:
+    title = element("h2", stop.title, id=_anchor(stop.title)) if stop.title else None
+    prose = element("p", stop.prose) if stop.prose else None
     parts = [title, prose, _terminal(stop.command, output)]
     if stop.picture is not None:
         drawing = (folder / stop.picture).read_text(encoding="utf-8")
-        parts.append(f"<figure>{drawing[drawing.index('<svg') :]}</figure>")
+        parts.append(element("figure", Html(drawing[drawing.index("<svg") :])))
     if stop.scores is not None:
         parts.append(phenomenon_table(folder / stop.scores))
     written = [name for name in (stop.picture, *stop.files) if name is not None and (folder / name).exists()]
     if written:
-        links = ", ".join(f'<a href="{name}">{name}</a>' for name in written)
-        parts.append(f"<p>Open {links}</p>")
-    return f"<section>{''.join(parts)}</section>"
+        links = Html(", ".join(element("a", name, href=name) for name in written))
+        parts.append(element("p", "Open ", links))
+    return element("section", *parts)
 
 
-def _terminal(command: str, output: str) -> str:
+def _terminal(command: str, output: str) -> Html:
     """The command and what it said; of a long answer the end, and the whole to unfold."""
-    lines, asked = output.splitlines(), f"<b>$ {html.escape(command)}</b>"
+    lines, asked = output.splitlines(), element("b", f"$ {command}")
     if len(lines) <= LONGEST:
-        return f"<pre>{asked}\n{html.escape(output)}</pre>"
-    whole = f"<details><summary>All {len(lines)} lines</summary><pre>{html.escape(output)}</pre></details>"
-    return f"<pre>{asked}\n...\n{html.escape(lines[-1])}</pre>{whole}"
+        return element("pre", asked, f"\n{output}")
+    whole = element("details", element("summary", f"All {len(lines)} lines"), element("pre", output))
+    return join(element("pre", asked, f"\n...\n{lines[-1]}"), whole)
 
 
-def phenomenon_table(scores: Path, *, shown: int = 8) -> str:
+def phenomenon_table(scores: Path, *, shown: int = 8) -> Html:
     """A table of how many sentences two variants translate exactly, for the phenomena that they differ most in."""
     read = [parse_json(file.read_bytes()) for file in sorted(scores.glob("*.json"))]
     if len(read) != 2:
-        return ""  # the stop was left out
+        return Html()  # the stop was left out
     names = [Path(one["run"]).name.rpartition("-seed")[0] for one in read]
     second = {row["name"]: row for row in read[1]["by_phenomenon"]}
     pairs = [(row, second[row["name"]]) for row in read[0]["by_phenomenon"] if row["name"] in second]
     pairs.sort(key=lambda pair: -abs(pair[0]["exact"] - pair[1]["exact"]))
-    head = "".join(f"<th>{html.escape(word)}</th>" for word in ("phenomenon", "sentences", *names))
-    rows = "".join(
-        f"<tr><td>{html.escape(a['name'])}</td><td>{a['pairs']:,}</td><td>{a['exact']:.0%}</td><td>{b['exact']:.0%}</td></tr>"
-        for a, b in pairs[:shown]
-    )
-    return f"<table><caption>Translated exactly as in the test set</caption><tr>{head}</tr>{rows}</table>"
+    head = element("tr", *(element("th", word) for word in ("phenomenon", "sentences", *names)))
+    cells = [(a["name"], f"{a['pairs']:,}", f"{a['exact']:.0%}", f"{b['exact']:.0%}") for a, b in pairs[:shown]]
+    rows = [element("tr", *(element("td", cell) for cell in row)) for row in cells]
+    return element("table", element("caption", "Translated exactly as in the test set"), head, *rows)
 
 
-def _next_steps(folder: Path) -> str:
+def _next_steps(folder: Path) -> Html:
     """What one can do now: a list of wishes, and the commands that grant them."""
     here = shlex.quote(str(folder))
     run = f"{here}/translator/runs/learned-seed0"
@@ -243,7 +249,7 @@ def _next_steps(folder: Path) -> str:
         ("Work in a notebook: results draw themselves", "pip install jupyterlab\njupyter lab docs/notebooks"),
         ("See every verb", "regard --help"),
     ]
-    return "".join(f"<dt>{html.escape(wish)}</dt><dd><pre>{html.escape(line)}</pre></dd>" for wish, line in wishes)
+    return join(*(join(element("dt", wish), element("dd", element("pre", line))) for wish, line in wishes))
 
 
 LONGEST = 40  # lines of an answer that are shown at once
@@ -269,6 +275,7 @@ PAGE = """<!doctype html>
   caption { color: #aaa } th, td { border-color: #3a4046 }
   svg { filter: invert(0.91) hue-rotate(180deg) } }
 </style>
+<main>
 <h1>Regard: a tour</h1>
 <p>A <b>key</b> is a vector that says what an item offers, a <b>query</b> a vector that says what is sought; each
 key's share of the attention is softmax of the dot products between the two, and the answer is the items' values
@@ -280,5 +287,6 @@ others may keep: copying a key within eps = 0.01 means giving it 1/(1 + 0.01) of
 SECTIONS
 <h2 id="next">What to do next</h2>
 <dl>NEXT</dl>
+</main>
 </html>
 """

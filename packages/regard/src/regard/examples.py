@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.array_types import Float
-from regard.errors import InputError
-from regard.formats import suggest_name
+from regard.errors import InputError, suggest_name
 
 EXAMPLES = {
     "orthonormal": "10 orthonormal keys in 10 dimensions, the coursework's setting",

@@ -24,6 +24,7 @@ EXTRAS = {
     "sklearn": "translator",
     "tokenizers": "translator",
     "torch": "torch",
+    "typst": "reports",
     "uplot": "lab",
 }
 

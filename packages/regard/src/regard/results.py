@@ -8,7 +8,6 @@ there is a picture; ``plot`` then writes that to a file.
 from __future__ import annotations
 
 import dataclasses
-import html
 import json
 import math
 import os
@@ -16,6 +15,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+from regard.files import check_target
+from regard.markup import element
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +49,6 @@ class Result:
 
     def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``), whole or not at all."""
-        from regard.arrays import check_target
         from regard.pictures import ENDINGS, save
 
         target = check_target(path, ENDINGS)  # before the drawing, which can take seconds
@@ -59,7 +59,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the paragraph, and under it the picture, where matplotlib is installed."""
-        paragraph = f"<pre>{html.escape(str(self))}</pre>"
+        paragraph = element("pre", str(self))
         try:
             drawn = self.figure()
         except InputError:  # no matplotlib: the paragraph does without

@@ -95,7 +95,7 @@ def test_ctrl_c_that_a_library_turned_into_something_else_is_still_ctrl_c(monkey
             raise SystemError("a result with an exception set") from stop
 
     monkeypatch.setattr(sys, "argv", ["regard", "claims"])
-    monkeypatch.setattr(cli, "named_part", lambda app, words: work)
+    monkeypatch.setattr(cli, "app", work)
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert left.value.code == 130

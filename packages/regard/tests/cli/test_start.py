@@ -13,7 +13,6 @@ import typer
 from typer.testing import CliRunner
 
 from regard import cli
-from regard.cli.branches import named_part
 from regard.cli.output import Group
 from regard.cli.plain_values import NotPlainError, plain_value
 from regard.coursework import contents
@@ -134,31 +133,25 @@ def test_what_is_not_plain_is_left_to_typer():
         plain_value("yes", Odd)
 
 
-def names(command):
-    """The tree of commands under one, by name."""
-    return {name: names(below) for name, below in getattr(command, "commands", {}).items()}
+def test_the_list_of_all_verbs_says_what_each_says_of_itself():
+    program = typer.main.get_command(cli.app)
+    context = typer.Context(program)
+    for name, sentence in (cli.VERBS | cli.BROUGHT).items():
+        assert Group.first_sentence(program, context, name) == sentence
 
 
-def test_the_branch_that_was_named_is_built_and_no_other():
-    def built(*words):
-        return names(typer.main.get_command(named_part(cli.app, words)))
-
-    whole = names(typer.main.get_command(cli.app))
-    assert built("design", "copy", "example:square", "0") == {"design": {"copy": {}}}
-    assert built("design", "--help") == {"design": whole["design"]}
-    assert built("design", "cpoy") == {"design": whole["design"]}
-    assert built("claims") == {"claims": {}}
-    for words in ((), ("--help",), ("desing",), ("--debug", "design", "copy")):
-        assert named_part(cli.app, words) is cli.app
-    assert names(typer.main.get_command(cli.app)) == whole  # the whole app was not cut with it
+def test_a_verb_is_loaded_when_it_is_named_and_no_other():
+    others = {f"regard.cli.{name}" for name in cli.VERBS}
+    assert not loaded("--help") & others
+    assert not loaded("--version") & others
+    assert loaded("claims") & others == {"regard.cli.claims"}
 
 
-@pytest.mark.parametrize("path", [("design", "copy"), ("claims",), ("model", "audit"), ("translator", "train")])
-def test_help_is_the_same_in_the_part_and_in_the_whole(path):
-    whole = CliRunner().invoke(cli.app, [*path, "--help"])
-    part = CliRunner().invoke(named_part(cli.app, [*path, "--help"]), [*path, "--help"])
-    assert part.output == whole.output
-    assert "Usage" in whole.output
+def test_a_verb_that_is_not_there_is_suggested():
+    said = CliRunner().invoke(cli.app, ["desing", "copy"])
+    assert said.exit_code == 2
+    assert "No such command 'desing'. Did you mean 'design'?" in said.output
+    assert "Did you mean" not in CliRunner().invoke(cli.app, ["xyzzy"]).output
 
 
 def test_the_stored_list_of_claims_is_the_claims():

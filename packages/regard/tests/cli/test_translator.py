@@ -59,9 +59,8 @@ def test_train_writes_a_run_and_refuses_to_do_it_twice(place, monkeypatch, trans
 def test_all_mistakes_in_one_go(place, translator):
     code, _, err = translator("train", place / "toy.toml", "--set", "widht=3", "--set", "heads=0")
     assert code == 2
-    assert (
-        "has 2 mistakes:\n- model.heads must be 1 or more, not 0.\n- there is no setting 'widht'; did you mean" in err
-    )
+    assert "has 2 mistakes:\n- model.heads must be a whole number of 1 or more, not 0.\n- there is no setting" in err
+    assert "'widht'; did you mean" in err
 
 
 def test_score(run, place, translator):
@@ -143,7 +142,6 @@ def test_help_names_the_deeper_models(translator, verb):
     code, out, _ = translator(verb, "--help")
     assert code == 0
     assert "good" in out
-    assert "ctc" in out
 
 
 def test_overlong_sentences_can_be_cut(run, translator):
@@ -197,7 +195,7 @@ def test_a_model_of_ones_own_from_the_file_to_the_report(place, monkeypatch, tra
     assert "opening it runs their code: say --model own.py:Own if you trust that file" in err
 
 
-def test_a_model_without_a_run_and_a_file_without_a_model(place, monkeypatch, translator):
+def test_a_model_without_a_run(place, monkeypatch, translator):
     monkeypatch.chdir(place)
     (place / "own.py").write_text(OWN)
     there = ["--data", place / "toy", *COURSE]
@@ -208,23 +206,13 @@ def test_a_model_without_a_run_and_a_file_without_a_model(place, monkeypatch, tr
     code, _, err = translator("score", "--model", "own.py:smaller", *there)
     assert code == 2
     assert "one for each of the 11 target words" in err
-    assert translator("tokens", *there, "--split", "test", "--out", "t.jsonl")[0] == 0
-    rows = [json.loads(line) for line in (place / "t.jsonl").read_text().splitlines()][1:]
-    for row in rows:
-        row["log_probabilities"] = [-1] * len(row["target"])
-    (place / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for where in (there, [place / "run"]):
-        code, out, _ = translator("score", *where, "--log-probabilities", "mine.jsonl")
-        assert code == 0
-        assert "Perplexity 2.72 counting <sos>, 2.72 without it" in out
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["score"], "There is nothing to score; give a run folder, --model my.py:NAME or --log-probabilities FILE."),
+        (["score"], "There is nothing to score; give a run folder, or --model my.py:NAME."),
         (["score", "run", "--data", "x"], "run has settings and data of its own; leave --data, --source, --target"),
-        (["score", "--model", "a.py:b", "--log-probabilities", "x"], "is a file in the place of a model"),
         (["score", "--model", "gone.py:b"], "gone.py:b: there is no file 'gone.py'"),
         (["score", "run", "--scoring", "paper"], "--scoring is sacrebleu or literature, not 'paper'."),
         (["score", "run", "--split", "dev"], "There is no split 'dev'; give test, validation or train."),

@@ -18,7 +18,7 @@ from regard import design
 from regard.design.certificate import read_answers
 from regard.formats import from_safetensors
 from regard.grading.gradebook import manual_marks
-from regard.grading.gradebook.journal import NAME, Journal
+from regard.grading.gradebook.grader import JOURNAL, Journal
 from regard.grading.questions import perplexity
 from regard.grading.questions.examination import Outcome, Status
 from regard.grading.submissions import notebooks
@@ -27,7 +27,6 @@ from regard.sandbox import child
 from regard.sandbox.runner import checked_reply
 from regard.translator.runs.files import read_json
 from regard.translator.runs.sealed_json import SealedLines
-from regard.translator.scoring.token_files import _rows
 from regard_models.auditing.reports import read_baseline
 from regard_models.grading import audit_recheck
 
@@ -52,7 +51,7 @@ def from_header(data: bytes, _: Path) -> Any:
 
 
 def from_journal(data: bytes, folder: Path) -> None:
-    (folder / NAME).write_bytes(data)
+    (folder / JOURNAL).write_bytes(data)
     body = json.dumps(json.loads(data)["body"], sort_keys=True).encode()
     journal = Journal(folder, SimpleNamespace(seal=lambda sealed: "s" if sealed == body else "t"))  # type: ignore[arg-type]
     if journal.damaged:
@@ -67,7 +66,6 @@ READERS: dict[str, tuple[Callable[[bytes, Path], Any], Any, str]] = {
     "baseline": (from_file(lambda path: read_baseline(str(path))), {"known": []}, "known"),
     "file of a run": (from_file(read_json), {"seed": 1}, "seed"),
     "log": (from_file(lambda path: SealedLines(path).read()), {"event": "step"}, "event"),
-    "token probabilities": (from_file(lambda path: list(_rows(path))), {"target": []}, "target"),
     "journal of grading": (
         from_journal,
         {"body": {"key": "k", "outcome": OUTCOME}, "seal": "s"},

@@ -47,11 +47,12 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, A
     if not hasattr(command, "commands"):
         yield " ".join(words), command
         return
-    for name, one in command.commands.items():
-        yield from commands(one, (*words, name))
+    context = typer.Context(command)
+    for name in command.list_commands(context):
+        yield from commands(command.get_command(context, name), (*words, name))
 
 
-PROGRAM = typer.main.get_command(cli.whole_app([]))
+PROGRAM = typer.main.get_command(cli.app)
 VERBS = dict(commands(PROGRAM))
 TRIED = [verb for verb in VERBS if verb in CHEAP]
 

@@ -1,39 +1,24 @@
-"""The command line: one module per group, nothing imported before it is needed.
+"""The command line: one module for each verb or group of verbs, loaded when it is named.
 
-A group is a file here that holds a ``typer.Typer`` and imports the mathematics inside its functions, so that
-``regard --help`` answers at once. It may import every other room; none but :mod:`regard_models.commands` imports it.
-What other packages add comes through :mod:`regard.plugins`. Begin with ``design.py``, a group, and with ``output.py``:
-verbs return through :func:`regard.cli.output.show`.
+A module here is called like its verb: it holds a group, a ``typer.Typer`` called ``app``, or one function of that name.
+Those whose help must answer at once, ``design`` and ``claims``, import the mathematics inside their functions. The room
+may import every other one; none but :mod:`regard_models.commands` imports it. What other packages add comes through
+:mod:`regard.plugins`. Begin with ``design.py``, a group, and with ``output.py``: verbs return through
+:func:`regard.cli.output.show`.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
-from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import typer
 
-from regard.cli import (
-    assignment,
-    claims,
-    demo,
-    design,
-    example,
-    grade,
-    lab,
-    lowrank,
-    noise,
-    positions,
-    subspace,
-    symmetry,
-    translator,
-)
-from regard.cli.branches import named_part
-from regard.cli.output import Group
-from regard.errors import InputError, RegardError, was_stopped
+from regard.cli.output import Group, with_plain_values
+from regard.errors import InputError, RegardError, similar_names, was_stopped
 from regard.extras import EXTRAS, missing_package_error
 from regard.terminal import printable
 
@@ -43,8 +28,76 @@ STOPPED = "Stopped. Every file that was written is whole; where work is kept, th
 _debug = False
 UsageError: Any = typer.BadParameter.__mro__[1]  # click's, wherever this version of typer keeps it
 
+# Each verb with the first sentence of its help, so that the list of all verbs loads none of them.
+VERBS = {
+    "design": "Queries that copy, share or match, the shortest ones, with certificates; or the proof that none exists.",
+    "noise": "Random keys: what noise does to attention, computed rather than only sampled. Keys are counted from 0.",
+    "positions": "Are two positions equal, which two are nearest, how near; proved in real arithmetic.",
+    "symmetry": "Is a map order-blind, how far from it, which swap of two rows shows it best.",
+    "lowrank": "Singular values, the best approximation of a rank, and its exact error, with proved bounds.",
+    "subspace": "Vectors out of sums of vectors.",
+    "claims": "What the coursework states, whether it holds, and why.",
+    "assignment": "Set homework: write an assignment, try it out, make the students' files.",
+    "grade": "Grade submissions: each runs in a jail, on instances drawn for its student, and against an adversary.",
+    "translator": "A translator to train, score and use: a one-layer Transformer encoder, or an encoder-decoder.",
+    "lab": "Open the lab in the browser: a small server on this machine, for you alone. Ctrl-C stops it.",
+    "demo": "Run the main verbs on what is built in, and end with a page of pictures.",
+    "example": "Print an example to begin with: keys, queries, a matrix, a torch model, a map, a noise model.",
+}
+# The same for what other packages bring, so that neither does the list load them.
+BROUGHT = {"model": "Any torch model: audit it, compare it with its twin, see the attention that it really used."}
+
+
+class Program(Group):
+    """The verbs of the table above, each loaded when it is named, and behind them those of other packages."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from regard.plugins import COMMANDS, plugin_names  # slow to import
+
+        return [*VERBS, *plugin_names(COMMANDS)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return with_plain_values(_load_verb(cmd_name))
+
+    def first_sentence(self, ctx: Any, name: str) -> str:
+        return (VERBS | BROUGHT).get(name) or super().first_sentence(ctx, name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As typer does it, which knows no verb that is not loaded and so would suggest none."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = similar_names(args[0], self.list_commands(ctx), cutoff=0.6)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+
+@cache
+def _load_verb(name: str) -> Any:
+    """The command of one verb; None where no package has it."""
+    if name in VERBS:
+        module = import_module(f"regard.cli.{name}")
+        return _build_command(name, getattr(module, "app", None) or getattr(module, name))
+    from regard.plugins import BROUGHT_BY, COMMANDS, load_plugin, plugin_names
+
+    if name in plugin_names(COMMANDS) or (COMMANDS, name) in BROUGHT_BY:
+        return _build_command(name, load_plugin(COMMANDS, name, what=f"regard {name}"))
+    return None
+
+
+def _build_command(name: str, verb: Any) -> Any:
+    """What typer makes of a group or a function, under this name."""
+    root = typer.Typer(add_completion=False, rich_markup_mode=None)
+    root.callback()(lambda: None)  # without one, typer would take a single verb for the whole program
+    if isinstance(verb, typer.Typer):
+        root.add_typer(verb, name=name)
+    else:
+        root.command(name)(verb)
+    command: Any = typer.main.get_command(root)
+    return command.commands[name]
+
+
 app = typer.Typer(
-    cls=Group,
+    cls=Program,
     name="regard",
     help="A laboratory for attention: design queries, study them, and check what you are told.\n\n"
     'Try: regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01\n\n'
@@ -56,19 +109,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(design.app, name="design")
-app.add_typer(translator.app, name="translator")
-app.add_typer(subspace.app, name="subspace")
-app.add_typer(noise.app, name="noise")
-app.command(name="claims")(claims.claims)
-app.add_typer(assignment.app, name="assignment")
-app.command(name="grade")(grade.grade)
-app.command(name="demo")(demo.demo)
-app.command(name="example")(example.example)
-app.add_typer(lab.app, name="lab")
-app.command(name="positions")(positions.positions)
-app.command(name="lowrank")(lowrank.lowrank)
-app.command(name="symmetry")(symmetry.symmetry)
 
 
 @app.callback(invoke_without_command=True)
@@ -85,29 +125,10 @@ def _root(
         raise typer.Exit()
 
 
-def whole_app(words: Sequence[str]) -> typer.Typer:
-    """The app with what other distributions add to it; where the first word is one of ours, they are not looked for."""
-    if not isinstance(app, typer.Typer):  # a tree that is built already
-        return app
-    own = {group.name for group in app.registered_groups} | {command.name for command in app.registered_commands}
-    if words and words[0] in own:
-        return app
-    from regard.plugins import BROUGHT_BY, COMMANDS, load_plugins, missing_plugin
-
-    added = load_plugins(COMMANDS)
-    if words and words[0] not in added and (COMMANDS, words[0]) in BROUGHT_BY:
-        raise missing_plugin(COMMANDS, words[0], what=f"regard {words[0]}")
-    whole = copy.copy(app)
-    named = [typer.models.TyperInfo(group, name=name) for name, group in added.items() if name not in own]
-    whole.registered_groups = [*app.registered_groups, *named]
-    return whole
-
-
 def main() -> None:
     """Run the command line; every failure is one sentence on standard error, never a traceback."""
     try:
-        words = sys.argv[1:]
-        code = named_part(whole_app(words), words)(standalone_mode=False)
+        code = app(standalone_mode=False)
         if code == INTERRUPTED:  # typer swallows Ctrl-C and says nothing
             raise KeyboardInterrupt
         sys.exit(code)

@@ -8,6 +8,17 @@ import typer
 
 from regard.cli.output import AsJson, Progress, show
 from regard.errors import InputError
+from regard.grading.assignments.assignment_check import check_assignment
+from regard.grading.assignments.assignment_file import read_assignment
+from regard.grading.assignments.example import write_example
+from regard.grading.assignments.problem_sets import new_assignment
+from regard.grading.assignments.template import write_template
+from regard.grading.gradebook.grader import safe_tier
+from regard.grading.gradebook.manual_marks import overrule as overruled
+from regard.grading.gradebook.secret import read_secret, write_secret
+from regard.grading.reports.autograder import pack as packed
+from regard.grading.reports.course_systems import write_cells
+from regard.grading.submissions.students import read_students
 
 app = typer.Typer(no_args_is_help=True, help="Set homework: write an assignment, try it out, make the students' files.")
 
@@ -28,8 +39,6 @@ def new(
 
     Example: regard assignment new cse151b-hw4
     """
-    from regard.grading.assignments.problem_sets import new_assignment
-
     show(new_assignment(name, file), as_json=as_json)
 
 
@@ -41,8 +50,6 @@ def example(
 
     Example: regard assignment example week
     """
-    from regard.grading.assignments.example import write_example
-
     show(write_example(folder), as_json=as_json)
 
 
@@ -54,10 +61,6 @@ def check(file: File, no_sandbox: NoSandbox = False, as_json: AsJson = False) ->
 
     Example: regard assignment check cse151b-hw4.toml
     """
-    from regard.grading.assignments.assignment_check import check_assignment
-    from regard.grading.assignments.assignment_file import read_assignment
-    from regard.grading.gradebook.grader import safe_tier
-
     assignment = read_assignment(file)
     tried = check_assignment(assignment, jail=safe_tier(sandbox=not no_sandbox), progress=Progress("our answers"))
     show(tried, as_json=as_json)
@@ -77,11 +80,6 @@ def template(
 
     Example: regard assignment template cse151b-hw4.toml --out handout
     """
-    from regard.grading.assignments.assignment_file import read_assignment
-    from regard.grading.assignments.template import write_template
-    from regard.grading.gradebook.secret import read_secret
-    from regard.grading.submissions.students import read_students
-
     key = read_secret(secret) if secret is not None else None
     listed = read_students(students) if students is not None else None
     show(write_template(read_assignment(file), out, secret=key, students=listed), as_json=as_json)
@@ -95,8 +93,6 @@ def secret(
 
     Example: regard assignment secret secret.txt
     """
-    from regard.grading.gradebook.secret import write_secret
-
     show(write_secret(file), as_json=as_json)
 
 
@@ -113,9 +109,6 @@ def pack(
 
     Example: regard assignment pack hw4.toml --gradescope --secret secret.txt
     """
-    from regard.grading.assignments.assignment_file import read_assignment
-    from regard.grading.reports.autograder import pack as packed
-
     if gradescope == prairielearn:
         raise InputError("Say which course system it is for: --gradescope or --prairielearn.")
     system = "gradescope" if gradescope else "prairielearn"
@@ -132,9 +125,6 @@ def cells(
 
     Example: regard assignment cells hw4.toml --out cells
     """
-    from regard.grading.assignments.assignment_file import read_assignment
-    from regard.grading.reports.course_systems import write_cells
-
     show(write_cells(read_assignment(file), out), as_json=as_json)
 
 
@@ -152,8 +142,6 @@ def overrule(
 
     Example: regard assignment overrule grades carl 1 --points 7 --reason "right but for the sign"
     """
-    from regard.grading.gradebook.manual_marks import overrule as overruled
-
     if undo is (points is not None):
         raise InputError("Say what the answer is worth with --points, or give the mark back to the check with --undo.")
     show(overruled(folder, student, question, points=points, reason=reason), as_json=as_json)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from regard.cli.output import AsJson, Details, Progress, echo, in_unicode, note, show
+from regard.cli.output import AsJson, Details, Progress, echo, encodable, note, show
 from regard.errors import InputError
 from regard.terminal import printable
 
@@ -35,12 +35,19 @@ def claims(
     answer: Annotated[
         str | None, typer.Option(metavar="FILE.py:NAME", help="Check your own answer; your code is run.")
     ] = None,
+    derivation: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Check your own derivation (.md, .tex, .txt), line by line.")
+    ] = None,
+    problem: Annotated[
+        str | None, typer.Option(metavar="FILE.toml", help="With --derivation: a problem of your own.")
+    ] = None,
+    gaps: Annotated[int, typer.Option(help="A proof of ours with so many lines left out, for practice.")] = 0,
     jail: Annotated[
         bool,
         typer.Option("--jail", help="With --answer: where it reaches no file, no network and no process of yours."),
     ] = False,
     hint: Annotated[
-        int, typer.Option("--hint", count=True, help="With --answer of a model: where it is wrong; twice: what it is.")
+        int, typer.Option("--hint", count=True, help="Where it is wrong, or goes on; twice: what, or by which rule.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="Of the instances that an answer is checked on.")] = 0,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long the code of an answer may run.")] = 10.0,
@@ -67,6 +74,9 @@ def claims(
     Your own Transformer: regard claims translator --answer my.py:NAME checks a model, or a part of one, part by part.
     --hint says where it is wrong, --hint --hint says what is wrong.
 
+    Your own derivation: --template proof.md writes what is given and what is to be shown, --derivation proof.md marks
+    every relation: follows, true but say why, false, not read. 0: complete and proved; 1: a false line; 3: neither.
+
     Exit code 0: the statement's own (first) reading, or that of the set which was asked for, holds, is not refuted, or
     is explained; 1: it is refuted.
     """
@@ -76,6 +86,8 @@ def claims(
     _refuse_mixtures(template, answer, others=check or proof or plot is not None, jail=jail)
     asked_for, file = _find_claim(words, template=template)
     # show() leaves the program: of what follows, the first that was asked for is the last that runs
+    if derivation is not None or gaps:
+        _show_derivation(_single_claim(asked_for, "--derivation"), derivation, problem, gaps, hint, as_json=as_json)
     if template:
         show(_single_claim(asked_for, "--template").template(file), as_json=as_json)
     if answer is not None:
@@ -93,10 +105,25 @@ def claims(
         if plot is not None:
             claim.plot(plot, **given)
     if check and proof:
-        show(asked_for.solution(**given), as_json=as_json, formulas=True)
+        show(asked_for.solution(**given), as_json=as_json)
     if check:
-        show(asked_for.check(**given), as_json=as_json, formulas=True)
-    show(asked_for.proof(**given) if proof else asked_for, as_json=as_json, formulas=True)
+        show(asked_for.check(**given), as_json=as_json)
+    show(asked_for.proof(**given) if proof else asked_for, as_json=as_json)
+
+
+def _show_derivation(
+    claim: Claim, file: str | None, problem: str | None, gaps: int, hints: int, *, as_json: bool
+) -> NoReturn:
+    """Print a derivation with its marks, or a proof of ours with gaps, and leave."""
+    if file is None:
+        from regard.coursework.derivations.gaps import leave_gaps
+
+        show(leave_gaps(claim.name, gaps), as_json=as_json)
+    from regard.coursework.derivations.report import check_file
+
+    report = check_file(claim.name, file, problem=problem, hints=hints)
+    echo(report.to_json() if as_json else str(report))
+    raise typer.Exit(report.exit_code)
 
 
 def _find_claim(words: list[str], *, template: bool) -> tuple[Claim | QuestionSelection, str | None]:
@@ -106,7 +133,7 @@ def _find_claim(words: list[str], *, template: bool) -> tuple[Claim | QuestionSe
 
     first, *rest = words
     if first not in catalogue and sets_beginning(first):
-        file = rest.pop() if template and rest and rest[-1].endswith(".py") else None
+        file = rest.pop() if template and rest and rest[-1].endswith((".py", ".md", ".tex", ".txt")) else None
         return catalogue.of(find_set(first).name, " ".join(rest) if rest else None), file
     file = rest.pop(0) if template and rest else None
     claim = catalogue.find(first)
@@ -137,7 +164,7 @@ def _show_all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None
     from regard.coursework.catalogue import claims as catalogue
 
     listing = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
-    show(listing, as_json=as_json, details=details, formulas=True)
+    show(listing, as_json=as_json, details=details)
 
 
 def _show_stored_list() -> None:
@@ -145,7 +172,7 @@ def _show_stored_list() -> None:
     from regard.coursework.contents import format_contents, stored_entries
 
     if (stored := stored_entries()) is not None:
-        echo(in_unicode(format_contents(stored)))
+        echo(encodable(format_contents(stored)))
         raise typer.Exit(0)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
 from regard.cli.output import AsJson, echo, note
+from regard.demo import TOUR
+from regard.demo import demo as run
 
 
 def demo(
@@ -19,11 +22,6 @@ def demo(
 
     regard demo --out regard-demo
     """
-    import json
-
-    from regard.demo import TOUR
-    from regard.demo import demo as run
-
     page = run(out, say=note if as_json else echo)
     if as_json:
         echo(json.dumps({"page": str(page), "commands": [stop.command for stop in TOUR]}, indent=1))

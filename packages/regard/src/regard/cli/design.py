@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from regard.cli import winnable
-from regard.cli.output import AsJson, Details, Group, Progress, as_typed, echo, note, show
+from regard.cli.output import AsJson, Details, Group, Progress, as_typed, check_file, echo, load, note, show
+from regard.errors import InputError
+from regard.pictures import ENDINGS
 from regard.written_numbers import real_number, whole_number
 
 if TYPE_CHECKING:
@@ -27,28 +30,92 @@ KEYS_HELP = (
     'a built-in set; or the numbers themselves, "1,0; 0,1".'
 )
 Words = Annotated[list[str] | None, typer.Argument(metavar="KEYS INDEX...", help=KEYS_HELP + " Then the keys, from 0.")]
-Keys = Annotated[str | None, typer.Option("--keys", metavar="KEYS", help="The keys, instead of the first argument.")]
 Eps = Annotated[float | None, typer.Option(help="How much the rest may have. Default 0.01.")]
-MaxNorm = Annotated[float | None, typer.Option(help="The most that a query of this norm can do.")]
-Scale = Annotated[str, typer.Option(metavar="NUMBER", help='Multiplies every score; "1/sqrt(d)" is understood.')]
-Allowed = Annotated[str | None, typer.Option(metavar="MASK", help="One 1 or 0 per key: may it be attended to?")]
-Out = Annotated[str | None, typer.Option(metavar="FILE", help="Write the certificate to this .json file.")]
-Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Draw the answer (.svg, .png, .pdf).")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedOptions:
+    """The options that the verbs about keys have in common."""
+
+    keys: Annotated[str | None, typer.Option(metavar="KEYS", help="The keys, instead of the first argument.")] = None
+    max_norm: Annotated[float | None, typer.Option(help="The most that a query of this norm can do.")] = None
+    scale: Annotated[str, typer.Option(metavar="NUMBER", help='Multiplies every score; "1/sqrt(d)" is understood.')] = (
+        "1"
+    )
+    allowed: Annotated[str | None, typer.Option(metavar="MASK", help="One 1 or 0 per key: may it be attended to?")] = (
+        None
+    )
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the certificate to this .json file.")] = None
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the answer (.svg, .png, .pdf).")] = None
+    details: Details = False
+    as_json: AsJson = False
+
+    def split(self, words: list[str] | None, verb: str) -> tuple[str, list[str]]:
+        """What names the keys, and the words behind it."""
+        if self.keys is not None:
+            return self.keys, words or []
+        if not words:
+            raise typer.BadParameter(f'{verb} needs keys: a file, example:NAME, or --keys "1,0; 0,1".')
+        return words[0], words[1:]
+
+    def read(self, words: list[str] | None, verb: str, *, least: int = 1) -> tuple[Any, dict[str, Any], list[int]]:
+        """The key array, what every function of :mod:`regard.design` takes, and the chosen keys."""
+        spec, rest = self.split(words, verb)
+        if len(rest) < least:
+            raise typer.BadParameter(f"{verb} which key? Name it by its number, counted from 0, after the keys.")
+        indices = [_index(word) for word in rest]
+        return *self.load(spec), indices
+
+    def load(self, spec: str) -> tuple[Any, dict[str, Any]]:
+        array = load(spec, "keys", ndim=2)
+        options: dict[str, Any] = {"max_norm": self.max_norm, "scale": _scale(self.scale, array.shape[1])}
+        if self.allowed is not None:
+            mask = load(self.allowed, "the mask", ndim=1)
+            if not ((mask == 0) | (mask == 1)).all():
+                raise InputError("The mask must be one 1 (may be attended to) or 0 per key; it has other numbers.")
+            options["allowed"] = mask == 1
+        return array, options
+
+    def refuse_files(self) -> None:
+        if self.out is not None or self.plot is not None:
+            raise typer.BadParameter("--out and --plot are for one key at a time; several keys go to --json.")
+
+    def answer(self, ask: Callable[[], Design | Ceiling], keys: Any) -> NoReturn:
+        """Ask, write what was asked for, and print."""
+        from regard.design.certificate import write_certificate
+
+        # before the question, which may take minutes: a name that cannot be written is refused at once
+        check_file(self.out, (".json",))
+        check_file(self.plot, ENDINGS)
+        answer = ask()
+        if self.out is not None:
+            write_certificate(self.out, answer.certificate)
+            note(f"certificate written to {self.out}")
+        if self.plot is not None:
+            from regard.design import pictures  # slow to import
+
+            pictures.draw(answer, keys, self.plot)
+            note(f"picture written to {self.plot}")
+        show(answer, as_json=self.as_json, details=self.details)
+
+
+def _with_shared_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """A command with the verb's own options, and behind them those of its last argument, a SharedOptions."""
+    *own, _ = inspect.signature(verb, eval_str=True).parameters.values()
+    common = inspect.signature(SharedOptions, eval_str=True).parameters.values()
+
+    def run(**given: Any) -> None:
+        shared = SharedOptions(**{field.name: given.pop(field.name) for field in fields(SharedOptions)})
+        verb(**given, shared=shared)
+
+    run.__name__, run.__doc__ = verb.__name__, verb.__doc__
+    run.__signature__ = inspect.Signature([one.replace(kind=one.KEYWORD_ONLY) for one in (*own, *common)])  # type: ignore[attr-defined]
+    return run
 
 
 @app.command()
-def copy(
-    words: Words = None,
-    keys: Keys = None,
-    eps: Eps = None,
-    max_norm: MaxNorm = None,
-    scale: Scale = "1",
-    allowed: Allowed = None,
-    out: Out = None,
-    plot: Plot = None,
-    details: Details = False,
-    as_json: AsJson = False,
-) -> None:
+@_with_shared_options
+def copy(words: Words = None, eps: Eps = None, *, shared: SharedOptions) -> None:
     """The shortest query that gives one key attention 1/(1+eps) or more; several keys are answered together.
 
     With --max-norm: the most attention that a query of that norm can give it. If no query does it, the answer is no
@@ -60,36 +127,20 @@ def copy(
     """
     from regard import design
 
-    eps = 0.01 if eps is None and max_norm is None else eps
-    array, options, indices = _read(words, keys, scale, allowed, "copy")
+    eps = 0.01 if eps is None and shared.max_norm is None else eps
+    array, options, indices = shared.read(words, "copy")
     if len(indices) > 1:
-        if eps is None or max_norm is not None:
+        if eps is None or shared.max_norm is not None:
             raise typer.BadParameter("several keys are copied together with --eps only; ask for --max-norm one by one.")
-        _refuse_files(out, plot)
-        _show_several(design.copy_many(array, indices, eps=eps, **options), as_json)
-    _answer(
-        lambda: design.copy(array, indices[0], eps=eps, max_norm=max_norm, **options),
-        array,
-        out,
-        plot,
-        as_json,
-        details,
-    )
+        shared.refuse_files()
+        del options["max_norm"]
+        _show_several(design.copy_many(array, indices, eps=eps, **options), shared.as_json)
+    shared.answer(lambda: design.copy(array, indices[0], eps=eps, **options), array)
 
 
 @app.command()
-def share(
-    words: Words = None,
-    keys: Keys = None,
-    eps: Eps = None,
-    max_norm: MaxNorm = None,
-    scale: Scale = "1",
-    allowed: Allowed = None,
-    out: Out = None,
-    plot: Plot = None,
-    details: Details = False,
-    as_json: AsJson = False,
-) -> None:
+@_with_shared_options
+def share(words: Words = None, eps: Eps = None, *, shared: SharedOptions) -> None:
     """The shortest query that gives each of s keys at least 1/(s+eps) of the attention.
 
     With --max-norm: the best least share that a query of that norm can give. If no query does it, the answer is no
@@ -101,27 +152,20 @@ def share(
     """
     from regard import design
 
-    eps = 0.01 if eps is None and max_norm is None else eps
-    array, options, indices = _read(words, keys, scale, allowed, "share")
-    _answer(
-        lambda: design.share(array, indices, eps=eps, max_norm=max_norm, **options), array, out, plot, as_json, details
-    )
+    eps = 0.01 if eps is None and shared.max_norm is None else eps
+    array, options, indices = shared.read(words, "share")
+    shared.answer(lambda: design.share(array, indices, eps=eps, **options), array)
 
 
 @app.command()
+@_with_shared_options
 def match(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="KEYS TARGET", help=KEYS_HELP + " Then the distribution.")
     ] = None,
-    keys: Keys = None,
     kl: Annotated[float | None, typer.Option(help="KL(target || weights) allowed, in nats. Default 0.01.")] = None,
-    max_norm: MaxNorm = None,
-    scale: Scale = "1",
-    allowed: Allowed = None,
-    out: Out = None,
-    plot: Plot = None,
-    details: Details = False,
-    as_json: AsJson = False,
+    *,
+    shared: SharedOptions,
 ) -> None:
     """The shortest query whose weights come within a KL divergence of a target distribution.
 
@@ -133,43 +177,30 @@ def match(
     regard design match --keys "1,0; 0,1" "0.9,0.1" --kl 0.01
     """
     from regard import design
-    from regard.arrays import load_array
 
-    kl = 0.01 if kl is None and max_norm is None else kl
-    spec, rest = _split(words, keys, "match")
+    kl = 0.01 if kl is None and shared.max_norm is None else kl
+    spec, rest = shared.split(words, "match")
     if len(rest) != 1:
         raise typer.BadParameter("match takes the keys and one target distribution, a file or the shares themselves.")
-    array, options = _load(spec, scale, allowed)
-    target = load_array(rest[0], what="target", ndim=1)
-    for message in target.notes:
-        note(message)
-    _answer(
-        lambda: design.match(array, target.array, kl=kl, max_norm=max_norm, **options),
-        array,
-        out,
-        plot,
-        as_json,
-        details,
-    )
+    array, options = shared.load(spec)
+    target = load(rest[0], "target", ndim=1)
+    shared.answer(lambda: design.match(array, target, kl=kl, **options), array)
 
 
 @app.command()
+@_with_shared_options
 def ceiling(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="KEYS [INDEX...]", help=KEYS_HELP + " Then keys, from 0.")
     ] = None,
-    keys: Keys = None,
     everything: Annotated[bool, typer.Option("--all", help="Every key: a table of the ten lowest.")] = False,
     every_row: Annotated[bool, typer.Option("--all-rows", help="Every key: a table of all of them.")] = False,
-    max_norm: Annotated[float | None, typer.Option(help="Also the ceiling for queries up to this norm.")] = None,
-    scale: Scale = "1",
-    allowed: Allowed = None,
-    out: Out = None,
-    plot: Plot = None,
-    details: Details = False,
-    as_json: AsJson = False,
+    *,
+    shared: SharedOptions,
 ) -> None:
     """The most attention a key can ever get, with the proof, and a query that comes within 1e-6 of it.
+
+    With --max-norm: also the most that a query up to that norm can give it.
 
     Example, the centre of a square; it can get one fifth, like everybody else, and never more:
 
@@ -178,15 +209,14 @@ def ceiling(
     from regard import design
 
     everything = everything or every_row
-    array, options, indices = _read(words, keys, scale, allowed, "ceiling", least=0 if everything else 1)
+    array, options, indices = shared.read(words, "ceiling", least=0 if everything else 1)
     if everything and indices:
         raise typer.BadParameter("--all and --all-rows are every key; leave the numbers out, or these options.")
     if everything or len(indices) > 1:
-        _refuse_files(out, plot)
-        chosen = None if everything else indices
-        table = design.ceilings(array, chosen, max_norm=max_norm, progress=Progress("ceilings"), **options)
-        _show_several(table, as_json, whole=every_row or not everything or details)
-    _answer(lambda: design.ceiling(array, indices[0], max_norm=max_norm, **options), array, out, plot, as_json, details)
+        shared.refuse_files()
+        table = design.ceilings(array, None if everything else indices, progress=Progress("ceilings"), **options)
+        _show_several(table, shared.as_json, whole=every_row or not everything or shared.details)
+    shared.answer(lambda: design.ceiling(array, indices[0], **options), array)
 
 
 @app.command()
@@ -212,7 +242,7 @@ def verify(
     from regard.design.certificate import read_answers
 
     # a certificate carries its own scale and mask
-    array = _load(keys, "1", None)[0]
+    array = load(keys, "keys", ndim=2)
     *first, last = [check(answer, array) for answer in read_answers(result)]
     for checked in first:
         echo(checked.to_json() if as_json else f"{checked}\n")
@@ -222,18 +252,56 @@ def verify(
     show(last, as_json=as_json)
 
 
-app.command()(winnable.winnable)
+@app.command()
+def winnable(
+    rows: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROWS", help="The matrix: .npy, .npz:NAME, .safetensors:NAME, .csv, .tsv, or the numbers."
+        ),
+    ],
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE.json", help="Write the certificate: every verdict with its proof.")
+    ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.json", help="Prove a saved certificate again from the rows, and nothing else."),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.json", help="Keep what is known in this file; a later run goes on from it."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1 takes every core.")] = -1,
+    seconds: Annotated[float, typer.Option(metavar="S", help="How long exact rationals may take on one row.")] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Every row: can any query make it the strict argmax of K q?
 
+    Strict, and in exact arithmetic on the stored numbers: a row wins with a query that is proved to beat every
+    other row, or never wins, because other rows combine to it with positive weights, which is proved too. Exit
+    code 0: every row can win; 1: some never can; 3: some could not be decided. Rows are counted from 0.
 
-def _read(
-    words: list[str] | None, keys: str | None, scale: str, allowed: str | None, verb: str, *, least: int = 1
-) -> tuple[Any, dict[str, Any], list[int]]:
-    """The key array, the options of all verbs, and the chosen keys."""
-    spec, rest = _split(words, keys, verb)
-    if len(rest) < least:
-        raise typer.BadParameter(f"{verb} which key? Name it by its number, counted from 0, after the keys.")
-    indices = [_index(word) for word in rest]
-    return *_load(spec, scale, allowed), indices
+    Example, the corners of a square can win and its centre (row 4) never can, half of row 0 and half of row 2:
+
+    regard design winnable "0,0; 2,0; 2,2; 0,2; 1,1" --json
+
+    A model's embedding: regard design winnable model.safetensors:embeddings.word_embeddings.weight --out proof.json
+    """
+    from regard.design.winnable_check import verify_winnable
+    from regard.design.winnable_rows import winnable as decide
+
+    for path in (out, resume):
+        check_file(path, (".json",))
+    array = load(rows, "rows", dtype=None)
+    if verify is not None:
+        show(verify_winnable(array, verify), as_json=as_json)
+    result = decide(array, jobs=jobs, seconds=seconds, checkpoint=resume, progress=Progress("Rows"))
+    if out is not None:
+        result.save(out)
+    if result.undecided_rows:
+        echo(result.to_json() if as_json else as_typed(str(result)))
+        raise typer.Exit(3)
+    show(result, as_json=as_json)
 
 
 def _index(word: str) -> int:
@@ -243,35 +311,13 @@ def _index(word: str) -> int:
         raise typer.BadParameter(f"A key is named by a whole number counted from 0; {word!r} is not one.") from None
 
 
-def _split(words: list[str] | None, keys: str | None, verb: str) -> tuple[str, list[str]]:
-    if keys is not None:
-        return keys, words or []
-    if not words:
-        raise typer.BadParameter(f'{verb} needs keys: a file, example:NAME, or --keys "1,0; 0,1".')
-    return words[0], words[1:]
-
-
-def _load(spec: str, scale: str, allowed: str | None) -> tuple[Any, dict[str, Any]]:
-    from regard.arrays import load_array
-    from regard.errors import InputError
-
-    loaded = load_array(spec, what="keys", ndim=2)
-    for message in loaded.notes:
-        note(message)
-    options: dict[str, Any] = {}
-    if scale.replace(" ", "") == "1/sqrt(d)":
-        options["scale"] = loaded.array.shape[1] ** -0.5
-    else:
-        try:
-            options["scale"] = real_number(scale)
-        except ValueError as error:
-            raise InputError(f'The scale must be a positive number or "1/sqrt(d)"; {error}.') from None
-    if allowed is not None:
-        mask = load_array(allowed, what="the mask", ndim=1).array
-        if not ((mask == 0) | (mask == 1)).all():
-            raise InputError("The mask must be one 1 (may be attended to) or 0 per key; it has other numbers.")
-        options["allowed"] = mask == 1
-    return loaded.array, options
+def _scale(text: str, dim: int) -> float:
+    if text.replace(" ", "") == "1/sqrt(d)":
+        return float(dim**-0.5)
+    try:
+        return real_number(text)
+    except ValueError as error:
+        raise InputError(f'The scale must be a positive number or "1/sqrt(d)"; {error}.') from None
 
 
 def _show_several(answers: Designs | Ceilings, as_json: bool, *, whole: bool = False) -> NoReturn:
@@ -279,32 +325,3 @@ def _show_several(answers: Designs | Ceilings, as_json: bool, *, whole: bool = F
     said = (whole and answers.details()) or str(answers)
     echo(answers.to_json() if as_json else as_typed(said))
     raise typer.Exit(3 if answers.unanswered else 0 if answers.answer else 1)
-
-
-def _refuse_files(*paths: str | None) -> None:
-    if any(path is not None for path in paths):
-        raise typer.BadParameter("--out and --plot are for one key at a time; several keys go to --json.")
-
-
-def _answer(
-    ask: Callable[[], Design | Ceiling], keys: Any, out: str | None, plot: str | None, as_json: bool, details: bool
-) -> None:
-    """Ask, write what was asked for, and print."""
-    from regard.arrays import check_target
-    from regard.design.certificate import write_certificate
-    from regard.pictures import ENDINGS
-
-    # before the question, which may take minutes: a name that cannot be written is refused at once
-    for path, endings in ((out, (".json",)), (plot, ENDINGS)):
-        if path is not None:
-            check_target(path, endings)
-    answer = ask()
-    if out is not None:
-        write_certificate(out, answer.certificate)
-        note(f"certificate written to {out}")
-    if plot is not None:
-        from regard.design import pictures
-
-        pictures.draw(answer, keys, plot)
-        note(f"picture written to {plot}")
-    show(answer, as_json=as_json, details=details)

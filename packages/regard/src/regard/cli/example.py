@@ -7,6 +7,11 @@ from typing import Annotated
 import typer
 
 from regard.cli.output import echo, write_new
+from regard.errors import InputError, suggest_name
+from regard.examples import EXAMPLES
+from regard.examples import example as numbers
+from regard.noise import EXAMPLE
+from regard.symmetry.maps import TEMPLATE
 
 PROGRAMS = {
     "model": "my_model.py: a torch model, and a port of it with one mistake, for regard model",
@@ -21,7 +26,7 @@ def example(
         str | None, typer.Argument(help="Write it here (.csv, .py, .toml); left out, print it.", show_default=False)
     ] = None,
 ) -> None:
-    """Print an example to begin with: keys, a target, queries, a matrix, a torch model, a map, a noise model.
+    """Print an example to begin with: keys, queries, a matrix, a torch model, a map, a noise model.
 
     regard example keys > keys.csv
 
@@ -40,26 +45,15 @@ def example(
 
 
 def _listing() -> str:
-    from regard.examples import EXAMPLES
-
     known = EXAMPLES | PROGRAMS
     lines = [f"  {name:<12}{what}" for name, what in known.items()]
     return "\n".join(["Examples, for `regard example NAME > FILE`; numbers also as example:NAME:", *lines])
 
 
 def _text(name: str) -> str:
-    from regard.errors import InputError
-    from regard.examples import EXAMPLES
-    from regard.examples import example as numbers
-    from regard.formats import suggest_name
-
     if name == "noise":
-        from regard.noise import EXAMPLE
-
         return EXAMPLE
     if name == "map":
-        from regard.symmetry.maps import TEMPLATE
-
         return TEMPLATE
     if name == "model":
         return MODEL

@@ -10,6 +10,17 @@ import typer
 from regard.cli.assignment import NoSandbox
 from regard.cli.output import AsJson, Progress, note, show
 from regard.errors import InputError
+from regard.grading.assignments.assignment_file import read_assignment
+from regard.grading.cells import run_public_checks
+from regard.grading.gradebook.grader import grade as graded
+from regard.grading.gradebook.grader import pile_of, safe_tier
+from regard.grading.gradebook.manual_marks import gather_decisions, lines_on_absent
+from regard.grading.gradebook.secret import read_secret
+from regard.grading.questions.assignment import Assignment
+from regard.grading.reports.grades_folder import write_marks
+from regard.grading.submissions.students import read_students
+from regard.grading.submissions.submission import read_submissions
+from regard.sandbox.jail import Tier, best_tier
 
 
 def grade(
@@ -24,6 +35,9 @@ def grade(
         bool, typer.Option("--times-of-files", help="A file's date is when it was handed in.")
     ] = False,
     public: Annotated[bool, typer.Option("--public", help="A student's own file: the public checks only.")] = False,
+    open_marks: Annotated[
+        bool, typer.Option("--open-marks", help="Write moodle.csv and canvas.csv while marks wait for a person.")
+    ] = False,
     no_sandbox: NoSandbox = False,
     as_json: AsJson = False,
 ) -> None:
@@ -36,8 +50,6 @@ def grade(
 
     Students: regard grade mine.py --assignment hw4.toml --public
     """
-    from regard.grading.assignments.assignment_file import read_assignment
-
     asked = read_assignment(assignment)
     if public:
         _show_public_checks(asked, submissions, as_json=as_json)
@@ -47,13 +59,6 @@ def grade(
         )
     if workers is not None and not 1 <= workers <= 1000:
         raise InputError(f"--workers must be a whole number from 1 to 1000; {workers} is not.")
-    from regard.grading.gradebook.grader import grade as graded
-    from regard.grading.gradebook.grader import pile_of, safe_tier
-    from regard.grading.gradebook.manual_marks import gather_decisions, lines_on_absent
-    from regard.grading.gradebook.secret import read_secret
-    from regard.grading.reports.grades_folder import write_marks
-    from regard.grading.submissions.students import read_students
-    from regard.grading.submissions.submission import read_submissions
 
     _refuse_misplaced_secret(secret, submissions)
     key, tier = read_secret(secret), safe_tier(sandbox=not no_sandbox)
@@ -68,7 +73,7 @@ def grade(
     for line in [*said, *lines_on_absent(decided, {one.identity for one in pile.submissions if not one.refused})]:
         note(line)
     marks = graded(pile, Path(out), jail=tier, workers=workers, progress=Progress("answers"))
-    show(write_marks(Path(out), pile, marks), as_json=as_json)
+    show(write_marks(Path(out), pile, marks, open_marks=open_marks), as_json=as_json)
 
 
 def _refuse_misplaced_secret(secret: str, submissions: list[str]) -> None:
@@ -80,11 +85,6 @@ def _refuse_misplaced_secret(secret: str, submissions: list[str]) -> None:
 
 
 def _show_public_checks(asked: object, files: list[str], *, as_json: bool) -> None:
-    from regard.grading.assignments.public_checks import run_public_checks
-    from regard.grading.questions.assignment import Assignment
-    from regard.grading.submissions.submission import read_submissions
-    from regard.sandbox.jail import Tier, best_tier
-
     handed_in = read_submissions(files)
     if len(handed_in) != 1 or not isinstance(asked, Assignment):
         raise InputError(f"--public checks one submission; {len(handed_in)} were given.")

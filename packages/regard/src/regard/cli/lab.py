@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import webbrowser
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,7 +72,6 @@ def lab(
         if given or runs != "runs":  # passed over in silence, --hide would hide nothing
             raise InputError("Options come behind the verb: regard lab export DIR --hide answers.")
         return
-    import contextlib
 
     _import_torch_early(Path(runs))
     from regard.lab import Lab
@@ -99,10 +102,6 @@ def _import_torch_early(runs: Path) -> None:
 
 
 def _serve(server: Lab, *, no_browser: bool) -> None:
-    import signal
-    import webbrowser
-    from threading import Thread
-
     from regard.web.access import private_link
 
     with private_link(server.opening_address) as link:

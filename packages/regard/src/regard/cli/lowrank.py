@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
-from regard.cli.output import AsJson, Progress, check_plot, note, show
+from regard.cli.output import AsJson, Progress, check_file, check_plot, load, note, show
+from regard.errors import InputError
+from regard.formats import REAL, from_safetensors, safetensors_entries
+from regard.lowrank import Sketch, Spectrum, study, study_product, study_sketch, table
 
 if TYPE_CHECKING:
     from regard.lowrank import Study, Table
@@ -89,8 +94,6 @@ def lowrank(
     prints the singular values 3 and 2 beside the coursework's ||A||_F/sqrt k, and that no matrix of rank 1 errs
     by less than 2.
     """
-    from regard.errors import InputError
-
     if (matrix is None) == (product is None):
         raise InputError("Give one matrix, or --product A B for A B^T, and not both.")
     _refuse_idle(product, transposed, error, norm, relative, inputs, scale, tolerance, randomised, seed, passes)
@@ -113,14 +116,12 @@ def lowrank(
     _save(answer, out, plot)
     if check:
         answer = _check_bounds(answer, source)
-    show(answer, as_json=as_json, formulas=True)
+    show(answer, as_json=as_json)
 
 
 def _study_matrix(
     matrix: str | None, product: tuple[str, str] | None, transposed: bool, inputs: str | None, **options: Any
 ) -> tuple[Study, tuple[Any, ...]]:
-    from regard.lowrank import study, study_product
-
     options["inputs"] = None if inputs is None else _load(inputs, "inputs")
     if product is not None:
         a, b = (_load(spec, f"factor {name}") for spec, name in zip(product, "AB", strict=True))
@@ -136,9 +137,6 @@ def _study_matrix(
 def _sketch_matrix(
     matrix: str | None, inputs: str | None, plot: str | None, *, rank: int | None, **options: Any
 ) -> tuple[Study, tuple[Any, ...]]:
-    from regard.errors import InputError
-    from regard.lowrank import study_sketch
-
     if matrix is None or rank is None or inputs is not None or plot is not None:
         raise InputError("--randomised needs a MATRIX and --rank, and does not go with --product, --inputs or --plot.")
     loaded = _load(matrix, "matrix", keep=True)
@@ -147,9 +145,6 @@ def _sketch_matrix(
 
 
 def _table(spec: str, rank: int | None) -> Table:
-    from regard.errors import InputError
-    from regard.lowrank import table
-
     if rank is not None and rank < 1:
         raise InputError(f"rank must be a whole number of at least 1, not {rank}.")
     return table(_tensors(spec), rank=rank)
@@ -157,11 +152,6 @@ def _table(spec: str, rank: int | None) -> Table:
 
 def _tensors(path: str) -> Iterator[tuple[str, Any]]:
     """The matrices of a .safetensors file one after another, with progress."""
-    import numpy as np
-
-    from regard.errors import InputError
-    from regard.formats import REAL, from_safetensors, safetensors_entries
-
     if not path.lower().endswith(".safetensors"):
         raise InputError(f"--all reads .safetensors files, but this is {path!r}; leave the tensor's name away.")
     if not Path(path).is_file():
@@ -180,14 +170,7 @@ def _tensors(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _load(spec: str, what: str, *, keep: bool = False) -> Any:
-    import numpy as np
-
-    from regard.arrays import load_array
-
-    loaded = load_array(spec, what=what, ndim=2, dtype=None if keep else np.float64)
-    for text in loaded.notes:
-        note(text)
-    return loaded.array
+    return load(spec, what, ndim=2, dtype=None if keep else np.float64)
 
 
 def _name(spec: str) -> str:
@@ -202,9 +185,6 @@ def _warn_if_long(shape: tuple[int, ...]) -> None:
 
 
 def _save(answer: Study, out: str | None, plot: str | None) -> None:
-    from regard.errors import InputError
-    from regard.lowrank import Spectrum
-
     if out is not None:
         if answer.truncation is None:  # an error that rank 0 already meets
             raise InputError(NO_CUT)
@@ -214,10 +194,6 @@ def _save(answer: Study, out: str | None, plot: str | None) -> None:
 
 
 def _check_bounds(answer: Study, source: tuple[Any, ...]) -> Study:
-    from dataclasses import replace
-
-    from regard.lowrank import Sketch
-
     if isinstance(answer.spectrum, Sketch):
         return replace(answer, checked=answer.spectrum.check(source[0], progress=Progress("Rows read again")))
     return replace(answer, checked=answer.spectrum.check(*source))
@@ -225,14 +201,10 @@ def _check_bounds(answer: Study, source: tuple[Any, ...]) -> Study:
 
 def _check_targets(out: str | None, plot: str | None, *, cut: bool) -> None:
     """Refuse what could not be written, before the work rather than after."""
-    from regard.arrays import check_target
-    from regard.errors import InputError
-
     check_plot(plot)
-    if out is not None:
-        check_target(out, (".safetensors", ".npz"))
-        if not cut:
-            raise InputError(NO_CUT)
+    check_file(out, (".safetensors", ".npz"))
+    if out is not None and not cut:
+        raise InputError(NO_CUT)
 
 
 def _refuse_idle(
@@ -240,8 +212,6 @@ def _refuse_idle(
     scale: float | None, tolerance: float | None, randomised: bool, seed: int | None, passes: int | None,
 ) -> None:  # fmt: skip
     """Refuse options that would change nothing here, rather than ignore them."""
-    from regard.errors import InputError
-
     needs = [
         ("--transposed", transposed, "--product", product is not None),
         ("--norm", norm is not None, "--error", error is not None),
@@ -262,7 +232,6 @@ def _refuse_with_all(
     error: float | None, inputs: str | None, out: str | None, plot: str | None, product: object,
     tolerance: float | None, randomised: bool, check: bool,
 ) -> None:  # fmt: skip
-    from regard.errors import InputError
 
     if any(option is not None for option in (error, inputs, out, plot, product, tolerance)) or randomised or check:
         raise InputError(

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Group, Progress, check_plot, echo, note, show
+from regard import noise
+from regard.arrays import WRITTEN, save_array
+from regard.cli.output import AsJson, Group, Progress, check_file, check_plot, echo, load, show
+from regard.errors import InputError
+from regard.noise import EXAMPLE, pictures
 from regard.written_numbers import real_number, whole_number
 
 if TYPE_CHECKING:
@@ -45,19 +49,13 @@ def compare(
 
     says: Two heads are 11 x steadier here: E‖c - target‖² is 0.04045 with two and 0.4461 with one.
     """
-    from regard import noise
-
     check_plot(plot, plot_keys)
     result = noise.compare(
         keys=keys, spread=spread, iso=iso, scale=scale, share=share, progress=Progress("conditioning")
     )
-    if plot:
-        result.plot(plot)
     if plot_keys:
-        from regard.noise import pictures
-
         pictures.plot_keys(plot_keys, iso=iso, spread=spread)
-    show(result, as_json=as_json, formulas=True)
+    show(result, as_json=as_json, plot=plot)
 
 
 @app.command()
@@ -70,8 +68,6 @@ def study(
     quantiles: Annotated[str, typer.Option(help="Levels, e.g. 0.05,0.5,0.95.")] = "",
     method: Annotated[str, typer.Option(help="auto, integral, enumeration, qmc or sampling.")] = "auto",
     points: Annotated[int, typer.Option(help="Sobol points per scramble, a power of two.")] = 2**13,
-    scrambles: Annotated[int, typer.Option(help="Scrambles of the Sobol points, at least 4.")] = 16,
-    draws: Annotated[int, typer.Option(help="Random draws, for --method sampling.")] = 100_000,
     seed: Seed = 0,
     plot: Plot = None,
     as_json: AsJson = False,
@@ -84,26 +80,20 @@ def study(
 
     says: E‖c - target‖² = 0.4461087037, and key 0 takes more than 0.9 with probability 0.4405776.
     """
-    from regard import noise
-
     check_plot(plot)
     result = noise.study(
         noise.read_model(model),
-        _array(queries, "queries", (1, 2)),
+        load(queries, "queries", ndim=(1, 2)),
         target=_numbers(target, "target", int),
-        values=None if values is None else _array(values, "values", 2),
+        values=None if values is None else load(values, "values", ndim=2),
         share=share,
         quantiles=_numbers(quantiles, "quantiles", float),
         method=method,
         points=points,
-        scrambles=scrambles,
-        draws=draws,
         seed=seed,
         progress=Progress("studying"),
     )
-    if plot:
-        result.plot(plot)
-    show(result, as_json=as_json, formulas=True)
+    show(result, as_json=as_json, plot=plot)
 
 
 @app.command()
@@ -129,13 +119,8 @@ def optimise(
 
     says: E‖c - target‖² = 0.00732, where the designed queries reach 0.037855739 at best: 5.17 times as much.
     """
-    from regard import noise
-
     check_plot(plot)
-    if out:
-        from regard.arrays import WRITTEN, check_target
-
-        check_target(out, WRITTEN)
+    check_file(out, WRITTEN)
     law: NoiseModel
     law = noise.gaussian_setting(keys, spread=spread, iso=iso) if model is None else noise.read_model(model)
     result = noise.optimise(
@@ -143,19 +128,15 @@ def optimise(
         heads=heads,
         max_norm=max_norm,
         target=_numbers(target, "target", int),
-        values=None if values is None else _array(values, "values", 2),
+        values=None if values is None else load(values, "values", ndim=2),
         starts=starts,
         points=points,
         seed=seed,
         progress=Progress("descending"),
     )
     if out:
-        from regard.arrays import save_array
-
         save_array(out, result.queries)
-    if plot:
-        result.plot(plot)
-    show(result, as_json=as_json, formulas=True)
+    show(result, as_json=as_json, plot=plot)
 
 
 @app.command()
@@ -164,23 +145,10 @@ def example() -> None:
 
     regard noise example > model.toml
     """
-    from regard.noise import EXAMPLE
-
     echo(EXAMPLE, nl=False)
 
 
-def _array(spec: str, what: str, ndim: int | tuple[int, ...]) -> Any:
-    from regard.arrays import load_array
-
-    loaded = load_array(spec, what=what, ndim=ndim)
-    for remark in loaded.notes:
-        note(remark)
-    return loaded.array
-
-
 def _numbers(text: str, what: str, kind: type[int] | type[float]) -> list[Any]:
-    from regard.errors import InputError
-
     try:
         read = whole_number if kind is int else real_number
         return [read(part) for part in text.split(",") if part.strip()]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import sys
 import time
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from regard.cli.plain_values import read_plain_values
+from regard.errors import InputError
+from regard.files import check_target, write_file
+from regard.pictures import ENDINGS, NEEDED
 from regard.terminal import printable
 
 if TYPE_CHECKING:
@@ -37,27 +41,44 @@ class Group(typer.core.TyperGroup):
         return read_plain_values(super().get_params(ctx))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        command: Any = super().get_command(ctx, cmd_name)
-        if command is not None and not isinstance(command, Group):
-            parameters = type(command).get_params
-            command.get_params = lambda ctx: read_plain_values(parameters(command, ctx))
-        return command
+        return with_plain_values(super().get_command(ctx, cmd_name))
+
+    def first_sentence(self, ctx: Any, name: str) -> str:
+        """What the list says of a command."""
+        return " ".join((self.get_command(ctx, name).help or "").partition("\n\n")[0].split())
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            if command is not None and not command.short_help:
-                command.short_help = " ".join((command.help or "").partition("\n\n")[0].split())
-        super().format_commands(ctx, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.first_sentence(ctx, name)) for name in self.list_commands(ctx)])
 
 
-def show(result: Result, *, as_json: bool, details: bool = False, formulas: bool = False) -> NoReturn:
-    """Print a result and leave with 0 (yes, done) or 1 (answered no). With ``formulas``, those in it are in Unicode."""
+def with_plain_values(command: Any) -> Any:
+    """The command, its words read by :mod:`regard.cli.plain_values`; a group sees to its own commands."""
+    if command is not None and not isinstance(command, Group):
+        parameters = type(command).get_params
+        command.get_params = lambda ctx: read_plain_values(parameters(command, ctx))
+    return command
+
+
+def show(result: Result, *, as_json: bool, details: bool = False, plot: str | None = None) -> NoReturn:
+    """Draw a result if a picture is wanted, print it, and leave with 0 (yes, done) or 1 (answered no)."""
+    if plot is not None:
+        result.plot(plot)
     said = result.to_json() if as_json else as_typed(str(result))
     if details and not as_json and (more := result.details()):
         said += f"\n\n{as_typed(more)}"
-    echo(in_unicode(said) if formulas and not as_json else said)
+    echo(said if as_json else encodable(said))
     raise typer.Exit(0 if result.answer else 1)
+
+
+def load(spec: str, what: str, **options: Any) -> Any:
+    """The array that somebody named or typed; what its reader noticed goes to standard error."""
+    from regard.arrays import load_array  # NumPy, which no --help needs
+
+    loaded = load_array(spec, what=what, **options)
+    for remark in loaded.notes:
+        note(remark)
+    return loaded.array
 
 
 def echo(text: str, *, nl: bool = True) -> None:
@@ -74,35 +95,15 @@ def as_typed(said: str) -> str:
     return _METHOD.sub(lambda found: TYPED[found[0]], said)
 
 
-def in_unicode(text: str) -> str:
-    """Formulas as a book prints them, where the terminal can show every sign of them; else as they are typed."""
-    from regard.notation import readable
-
-    nicer = _in_columns(text, readable(text))
+def encodable(text: str) -> str:
+    """The text, where the terminal can show every sign of it; else with its formulas in plain letters."""
     try:
-        nicer.encode(sys.stdout.encoding or "ascii")
+        text.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        return text
-    return nicer
+        from regard.notation import typed
 
-
-def _in_columns(before: str, after: str) -> str:
-    """The lines after a change; a column stays in its place where a cell before it became shorter.
-
-    >>> _in_columns("||q||^2     3.1", "‖q‖²     3.1")
-    '‖q‖²        3.1'
-    >>> _in_columns("  1B.ii     mu_a", "  1B.ii     μ_a")
-    '  1B.ii     μ_a'
-    """
-    lines = []
-    for old, new in zip(before.split("\n"), after.split("\n"), strict=True):
-        olds, news = re.split(r"(\s{3,})", old), re.split(r"(\s{3,})", new)
-        if len(olds) == len(news):
-            shorter = [0, *(len(a) - len(b) for a, b in zip(olds, news, strict=True))]
-            # odd parts are the gaps between cells: each gets back what the cell before it has lost
-            news = [part + " " * lost * (n % 2) for n, (part, lost) in enumerate(zip(news, shorter, strict=False))]
-        lines.append("".join(news))
-    return "\n".join(lines)
+        return typed(text)
+    return text
 
 
 def note(message: str) -> None:
@@ -112,25 +113,22 @@ def note(message: str) -> None:
 
 def write_new(path: str, text: str, *endings: str) -> None:
     """Write a text file that begins somebody's work; one that is there is never overwritten."""
-    from regard.arrays import check_target
-    from regard.errors import InputError
-    from regard.files import write_file
-
     if check_target(path, endings).exists():
         raise InputError(f"{path!r} is there already and is left as it is; name another file.")
     write_file(path, text.encode())
 
 
+def check_file(path: str | None, endings: tuple[str, ...]) -> None:
+    """Refuse a file that could not be written, where one is wanted: before the work rather than after."""
+    if path is not None:
+        check_target(path, endings)
+
+
 def check_plot(*paths: str | None) -> None:
-    """Refuse a picture that could not be written, before the work rather than after."""
-    from importlib.util import find_spec
-
-    from regard.arrays import check_target
-    from regard.errors import InputError
-    from regard.pictures import ENDINGS, NEEDED
-
-    wanted = [check_target(path, ENDINGS) for path in paths if path is not None]
-    if wanted and find_spec("matplotlib") is None:
+    """The same for pictures, which also need matplotlib."""
+    for path in paths:
+        check_file(path, ENDINGS)
+    if any(paths) and find_spec("matplotlib") is None:
         raise InputError(NEEDED)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from regard.translator.engines.run import Run
     from regard.translator.models.own_translator import OwnCode
     from regard.translator.runs.settings import Settings
-    from regard.translator.scoring.token_files import FileScore, TokensWritten
 
 OwnModel = Annotated[
     str | None,
@@ -43,7 +41,7 @@ def own_code(spec: str | None) -> OwnCode | None:
 
 def opened_model(spec: str, settings: Settings, split: str) -> tuple[Run, Pairs]:
     """A model without a run folder, and the pairs it is scored on, with the vocabularies that our runs would have."""
-    from regard.translator.training.own_runs import own_run, own_settings, tokens_of
+    from regard.translator.training.preparation import own_run, own_settings, tokens_of
 
     code = own_code(spec)
     words, pairs, scored_on = tokens_of(settings, split)
@@ -51,34 +49,3 @@ def opened_model(spec: str, settings: Settings, split: str) -> tuple[Run, Pairs]
     if code is None:  # never: a spec was given
         raise InputError("There is no model to score.")
     return own_run(code, own_settings(settings), words), pairs
-
-
-def judged_file(path: Path, run: Path | None, settings: Settings | None, split: str, *, literature: bool) -> FileScore:
-    """The score of a file of log-probabilities, of a run's tokens or of the settings'."""
-    from regard.translator.scoring.token_files import score_file
-    from regard.translator.training.own_runs import encode_fitting, tokens_of, tokens_of_run
-
-    if run is not None:
-        settings, words, pairs, scored_on = tokens_of_run(run, split)
-    elif settings is not None:
-        words, pairs, scored_on = tokens_of(settings, split)
-    else:
-        raise InputError("Give the data that the log-probabilities are of: --data DIR.")
-    encoded = encode_fitting(pairs, words, settings)
-    return score_file(
-        path,
-        encoded,
-        pairs,
-        scored_on=scored_on,
-        lowercase=settings.vocabulary.lowercase,
-        literature=settings.data.target if literature else None,
-    )
-
-
-def written_tokens(path: Path, settings: Settings, split: str) -> TokensWritten:
-    """The tokens of a split, in a new file."""
-    from regard.translator.scoring.token_files import write_tokens
-    from regard.translator.training.own_runs import encode_fitting, tokens_of
-
-    words, pairs, _ = tokens_of(settings, split)
-    return write_tokens(path, encode_fitting(pairs, words, settings), pairs, words=words, split=split)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, check_plot, note, show
+from regard.cli.output import AsJson, Progress, check_plot, load, show
+from regard.positions import positions as study
 
 
 def positions(
@@ -15,14 +16,10 @@ def positions(
     format: Annotated[str, typer.Option(help="real, float64, float32, bfloat16 or float16.")] = "real",
     kind: Annotated[str | None, typer.Option(help="sinusoidal (default), rotary or learned.")] = None,
     table: Annotated[str | None, typer.Option(help="Learned positions: an array file, one per row.")] = None,
-    through: Annotated[
-        str, typer.Option(help="How a number comes about: real (rounded once), float64, float32 or native.")
-    ] = "real",
     library: Annotated[
         str, typer.Option(help="Whose sine: reference (correctly rounded), numpy or torch.")
     ] = "reference",
     base: Annotated[float, typer.Option(help="Frequencies are base^(-2i/dim).")] = 10000,
-    effort: Annotated[int, typer.Option(help="Offsets that a search may look at closely.")] = 10**9,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,28 +35,15 @@ def positions(
 
     Exit code 0: all distinct; 1: two are equal, and the first such pair is named.
     """
-    from regard.arrays import load_array
-    from regard.positions import positions as study
-
     check_plot(plot)
-    learned = None
-    if table is not None:
-        loaded = load_array(table, what="table")
-        for line in loaded.notes:
-            note(line)
-        learned = loaded.array
     result = study(
-        learned,
+        None if table is None else load(table, "table"),
         dim=dim,
         length=length,
         format=format,
         kind=kind,
-        through=through,
         library=library,
         base=base,
-        effort=effort,
         progress=Progress("positions"),
     )
-    if plot is not None:
-        result.plot(plot)
-    show(result, as_json=as_json, formulas=True)
+    show(result, as_json=as_json, plot=plot)

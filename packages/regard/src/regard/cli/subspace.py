@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Group, note, show
+from regard.arrays import WRITTEN, save_array
+from regard.cli.output import AsJson, Group, check_file, load, note, show
+from regard.pictures import ENDINGS
+from regard.subspace import extract as find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,19 +52,9 @@ def extract(
     Vectors are columns, as in the coursework; one row of several numbers is understood as a vector, and --rows reads
     any A and B row by row: regard subspace extract "1,0" "1,1"
     """
-    from regard.arrays import WRITTEN, check_target, load_array, save_array
-    from regard.pictures import ENDINGS
-    from regard.subspace import extract as find
-
-    for path, endings in ((out, WRITTEN), (plot, ENDINGS)):
-        if path is not None:
-            check_target(path, endings)
-    bases = []
-    for spec, name in ((a, "A"), (b, "B")):
-        loaded = load_array(spec, what=name)
-        for message in loaded.notes:
-            note(message)
-        bases.append(loaded.array)
+    check_file(out, WRITTEN)
+    check_file(plot, ENDINGS)
+    bases = [load(a, "A"), load(b, "B")]
     by_rows = _stand_in_rows(bases) if rows is None else rows
     bases = [array.T if by_rows else array for array in bases]
     result = find(bases[0], bases[1], tolerance=tolerance)
@@ -73,7 +66,7 @@ def extract(
         result.plot(plot)
     if result.matrix is not None and out:
         save_array(out, result.matrix)
-    show(result, as_json=as_json, formulas=True)
+    show(result, as_json=as_json)
 
 
 def _stand_in_rows(bases: list[NDArray[np.float64]]) -> bool:

@@ -8,6 +8,9 @@ import typer
 
 from regard.cli.output import AsJson, Progress, check_plot, echo, show, write_new
 from regard.errors import InputError
+from regard.symmetry import load_map
+from regard.symmetry import symmetry as study
+from regard.symmetry.maps import TEMPLATE
 
 
 def symmetry(
@@ -17,7 +20,6 @@ def symmetry(
     ] = None,
     length: Annotated[int, typer.Option(help="Rows of the input.")] = 128,
     dim: Annotated[int, typer.Option(help="Columns of the input.")] = 16,
-    dtype: Annotated[str, typer.Option(help="Type of the input: float64 or float32.")] = "float64",
     kind: Annotated[
         str, typer.Option(help="equivariant: map(PX) = P map(X); invariant: map(PX) = map(X).")
     ] = "equivariant",
@@ -43,9 +45,6 @@ def symmetry(
 
     Exit code 0: not refuted (which is no proof); 1: broken, with its witness.
     """
-    from regard.symmetry import load_map
-    from regard.symmetry import symmetry as study
-
     if template is not None:
         _write_template(template)
     if map is None:
@@ -55,21 +54,16 @@ def symmetry(
         load_map(map),
         length=length,
         dim=dim,
-        dtype=dtype,
         kind=kind,
         trials=trials,
         seed=seed,
         name=map.rpartition(":")[2],
         progress=Progress("symmetry"),
     )
-    if plot is not None:
-        result.plot(plot)
-    show(result, as_json=as_json, formulas=True)
+    show(result, as_json=as_json, plot=plot)
 
 
 def _write_template(path: str) -> NoReturn:
-    from regard.symmetry.maps import TEMPLATE
-
     write_new(path, TEMPLATE, ".py")
     echo(f"Wrote {path}: put your own layer in it, then run\n  regard symmetry {path}:block --length 128")
     raise typer.Exit()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.output import AsJson, Group, Progress, note, show
-from regard.cli.own_model import OwnModel, Split, judged_file, opened_model, own_code, written_tokens
+from regard.cli.own_model import OwnModel, Split, opened_model, own_code
 from regard.cli.training_watch import TrainingWatch
 from regard.errors import InputError
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Group,
-    help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
+    help="A translator to train, score and use: a one-layer Transformer encoder, or an encoder-decoder.\n\n"
     'Try: regard translator translate example "der Hund sieht die Katze"    (a small one, in the package)\n\n'
     "Then: regard translator train    (built-in German-English corpus, a few minutes)\n\n"
-    "The configurations builtin and coursework have one layer; good is the encoder-decoder, ctc the encoder with CTC.",
+    "The configurations builtin and coursework have one layer; good is the encoder-decoder.",
     no_args_is_help=True,
 )
 
@@ -38,7 +38,9 @@ Changes = Annotated[
 EngineName = Annotated[
     str, typer.Option("--engine", help="eager, or an export: ctranslate2, ctranslate2-int8, or its folder.")
 ]
-Beam = Annotated[int, typer.Option(help="Beginnings kept of each sentence, for encoder-decoder and ctc; 1 = greedy.")]
+Beam = Annotated[
+    int, typer.Option(help="How many partial translations the encoder-decoder's search keeps; 1 = greedy.")
+]
 Weights = Annotated[str, typer.Option(help="best (by validation perplexity) or last.")]
 
 
@@ -48,7 +50,7 @@ def train(
         str,
         typer.Argument(
             help="A settings file, or a built-in one: "
-            "builtin, coursework, coursework-as-described, good, best, ctc, example."
+            "builtin, coursework, coursework-as-described, good, best, example."
         ),
     ] = "builtin",
     data: Annotated[str | None, typer.Option(help="Folder of train.de, train.en, ..., a .tsv, hf:NAME.")] = None,
@@ -108,10 +110,6 @@ def score(
     ] = None,
     split: Split = "test",
     model: OwnModel = None,
-    log_probabilities: Annotated[
-        Path | None,
-        typer.Option(help="A file with the log-probabilities of the tokens instead of a model; see tokens --help."),
-    ] = None,
     data: Annotated[str | None, typer.Option(help="Without a run folder: as for train.")] = None,
     source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
@@ -132,22 +130,15 @@ def score(
     regard translator score runs/good --beam 5 --scoring literature
 
     A model of your own, with its own weights, on the same tokens as ours (words and lengths of the coursework; others
-    with --set), or log-probabilities that it wrote:
+    with --set):
 
     regard translator score --model my.py:load --data multi30k --split validation
-
-    regard translator score --log-probabilities mine.jsonl --data multi30k --split validation
     """
     from regard.translator.scoring.scores import score as judged
 
     if scoring not in ("sacrebleu", "literature"):
         raise InputError(f"--scoring is sacrebleu or literature, not {scoring!r}.")
-    as_in_papers = scoring == "literature"
-    settings = _without_run(run, model or log_probabilities, changes, data=data, source=source, target=target)
-    if log_probabilities is not None:
-        if model is not None or test is not None:
-            raise InputError("--log-probabilities is a file in the place of a model: leave --model and --test out.")
-        show(judged_file(log_probabilities, run, settings, split, literature=as_in_papers), as_json=as_json)
+    settings = _settings_without_run(run, model, changes, data=data, source=source, target=target)
     if run is not None:
         opened = _open_run(run, weights, model)
         pairs = _pairs(test, opened.settings, split)
@@ -155,34 +146,9 @@ def score(
         opened, pairs = opened_model(str(model), settings, split)
         pairs = pairs if test is None else _pairs(test, opened.settings, split)
     judgement = judged(
-        opened, pairs, beam=beam, engine=engine, literature=as_in_papers, progress=Progress("translating")
+        opened, pairs, beam=beam, engine=engine, literature=scoring == "literature", progress=Progress("translating")
     )
     show(judgement, as_json=as_json)
-
-
-@app.command()
-def tokens(
-    config: Annotated[
-        str, typer.Argument(help="The settings that choose pairs and words, as for train.")
-    ] = "coursework",
-    split: Annotated[str, typer.Option(help="Which pairs: train, validation or test.")] = "validation",
-    data: Annotated[str | None, typer.Option(help="As for train.")] = None,
-    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
-    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("tokens.jsonl"),
-    changes: Changes = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write the token ids of a split, and what they mean, for a model that lives elsewhere.
-
-    regard translator tokens --data multi30k --split validation --out validation.jsonl
-
-    One JSON object on each line: first the words of both languages, then for each pair the ids of its source and its
-    target. Give each of these lines "log_probabilities" (one natural logarithm for each target id) and, for BLEU, a
-    "translation", and score the file: regard translator score --log-probabilities FILE --data multi30k
-    """
-    settings = _settings(config, changes or [], data=data, source=source, target=target)
-    show(written_tokens(out, settings, split), as_json=as_json)
 
 
 @app.command()
@@ -280,14 +246,12 @@ def _quote(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)  # so that a folder called 2016 stays text
 
 
-def _without_run(
-    run: Path | None, other: str | Path | None, changes: list[str] | None, **named: str | None
+def _settings_without_run(
+    run: Path | None, model: str | None, changes: list[str] | None, **named: str | None
 ) -> Settings:
-    """What is scored without a run folder: the coursework's settings with these; refused where a run has its own."""
-    if run is None and other is None:
-        raise InputError(
-            "There is nothing to score; give a run folder, --model my.py:NAME or --log-probabilities FILE."
-        )
+    """The coursework's settings with these changes, for a model that has no run folder; a run has its own settings."""
+    if run is None and model is None:
+        raise InputError("There is nothing to score; give a run folder, or --model my.py:NAME.")
     if run is not None and (changes or any(value is not None for value in named.values())):
         raise InputError(f"{run} has settings and data of its own; leave --data, --source, --target and --set out.")
     return _settings("coursework", changes or [], **named)
@@ -295,8 +259,7 @@ def _without_run(
 
 def _pairs(test: tuple[Path, Path] | None, settings: Settings, split: str) -> Pairs:
     from regard.translator.data.corpus import Pairs, clean, read_pairs
-    from regard.translator.training.own_runs import split_pairs
-    from regard.translator.training.preparation import load_data
+    from regard.translator.training.preparation import load_data, split_pairs
 
     if test is not None:
         pairs = read_pairs(*test)
@@ -340,7 +303,7 @@ def compare(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A settings file (or builtin, coursework, good, ctc); or run folders; default: those in runs.",
+            help="A settings file (or builtin, coursework, good); or run folders; default: those in runs.",
             show_default=False,
         ),
     ] = None,
@@ -349,7 +312,6 @@ def compare(
         typer.Option("--with", help="Embeddings, with commas between: learned,glove:FILE,word2vec:train,bert:DIR."),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each embedding; 2 or more give intervals.")] = 3,
-    resamples: Annotated[int, typer.Option(help="Draws of the bootstrap between run folders.")] = 1000,
     beam: Beam = 1,
     model: OwnModel = None,
     data: Annotated[str | None, typer.Option(help="As for train.")] = None,
@@ -380,7 +342,7 @@ def compare(
                 "training."
             )
         own = own_code(model)
-        comparison = compare_runs([Path(f) for f in what], beam=beam, samples=resamples, say=note, own=own)
+        comparison = compare_runs([Path(f) for f in what], beam=beam, say=note, own=own)
         show(comparison, as_json=as_json)
     if model is not None:
         raise InputError("--model is for run folders of your own model; embeddings are compared in ours: leave it out.")
@@ -459,14 +421,13 @@ def tune(
     trials: Annotated[int, typer.Option(help="How many to try in all; a study goes on until it has as many.")] = 40,
     space: Annotated[
         str | None,
-        typer.Option(help="What to try: a .toml file, or coursework, quick, good, ctc; default: by the kind of model."),
+        typer.Option(help="What to try: a .toml file, or coursework, quick, good; default: by the kind of model."),
     ] = None,
     pruner: Annotated[str, typer.Option(help="What stops hopeless trials early: median, hyperband, none.")] = "median",
     confirm: Annotated[int, typer.Option(help="Then: default beside best with this many fresh seeds; 0 = not.")] = 0,
     first: Annotated[
         Path | None, typer.Option(help="An earlier study of the same space: begin with its best trials, in order.")
     ] = None,
-    search_seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     storage: Annotated[
         str | None, typer.Option(help="postgresql://USER@HOST/DATABASE, for workers on many machines.")
     ] = None,
@@ -481,7 +442,7 @@ def tune(
 
     regard translator tune configs/coursework.toml --data multi30k --trials 40 --confirm 3 --out runs/tuned
 
-    One layer stays one layer; of configs/good.toml and configs/ctc.toml the layers are tried too.
+    One layer stays one layer; for configs/good.toml the number of layers is tried too.
 
     Stop it whenever you like: the same command goes on, and no finished trial is lost. --confirm opens the test
     set, once, and closes the study.
@@ -504,7 +465,7 @@ def tune(
     folder = out if out is not None else Path("runs") / f"{Path(config).stem}-tuned"
     command = shlex.join(["regard", *sys.argv[1:]])
     study = search(
-        settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed, first=first,
+        settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, first=first,
         storage=storage, watch=TrainingWatch(), say=note, command=command,
     )  # fmt: skip
     show(study, as_json=as_json)
@@ -533,7 +494,7 @@ def report(
     regard translator report runs/* --format pdf --title "Homework 4" --author "Ada Lovelace"
 
     The page is one file that asks nothing of the network. The PDF says the same on numbered sheets of A4; it needs
-    pip install 'regard[plots]'.
+    pip install 'regard[reports]'.
     """
     from regard.translator.reports import report as write
 

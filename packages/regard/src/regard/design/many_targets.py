@@ -86,7 +86,7 @@ class _Group:
         self.index = np.arange(count)
         self.query = np.zeros((count, d))
         self.scores = np.zeros((count, n))
-        self.value, self.weights = _softmax(self.scores, own)
+        self.value, self.weights = _log_sum_and_weights(self.scores, own)
         self.gradient = self.weights @ points - anchors
         self.multiplier = np.zeros(count)
         self.cut = np.zeros(count, dtype=bool)  # did the last line search shorten the step?
@@ -175,7 +175,7 @@ class _Group:
         scores = self.scores
         scores += change  # in place, like all of this size: there are as many scores as keys, for every target
         while True:
-            value, weights = _softmax(scores, self.own, self.weights)
+            value, weights = _log_sum_and_weights(scores, self.own, self.weights)
             merit = 0.5 * (square + 2 * length * cross + length**2 * stretch) + self.multiplier * value
             worse = (merit > start + 1e-4 * length * slope + 1e-12 * np.abs(start)) & (length > 1e-9)
             if not worse.any():
@@ -211,7 +211,7 @@ class _Group:
         # the weights again from the query they belong to: keeping the best ones of every target would double the memory
         scores = self.best_dual[done] @ self.points.T
         scores -= _dot(self.best_dual[done], self.anchors[done])[:, None]
-        for t, weights in zip(where, _softmax(scores, self.own[done], scores)[1], strict=True):
+        for t, weights in zip(where, _log_sum_and_weights(scores, self.own[done], scores)[1], strict=True):
             out.weights[t] = weights
         out.lower[where], out.upper[where] = self.lower[done], self.upper[done]
         keep = ~done
@@ -245,7 +245,7 @@ def _norm(rows: Float) -> Float:
     return np.asarray(np.sqrt(_dot(rows, rows)))
 
 
-def _softmax(scores: Float, own: NDArray[np.intp], out: Float | None = None) -> tuple[Float, Float]:
+def _log_sum_and_weights(scores: Float, own: NDArray[np.intp], out: Float | None = None) -> tuple[Float, Float]:
     """Log-sum-exp and softmax of each row, without its own point, whose score becomes a harmless 0.
 
     out: where the softmax goes; the scores themselves, if nobody needs them any more.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from regard.array_types import Float
 from regard.arrays import check_array
+from regard.attention import softmax
 from regard.errors import InputError
 from regard.lowrank.singular import Spectrum
 from regard.results import Result
@@ -117,7 +118,7 @@ def softmax_effect(
     cut = spectrum.truncate(rank)
     true = scale * spectrum.bilinear(x, y)
     near = scale * ((x @ cut.left) @ (y @ cut.right).T)
-    weights, moved = _softmax(true), _softmax(near)
+    weights, moved = softmax(true), softmax(near)
     lengths = np.linalg.norm(x, axis=1)
     reach = min(_longest(y), _longest(y - y.mean(axis=0)))
     bound = abs(scale) * cut.spectral_error_above * lengths * reach * PAY
@@ -137,12 +138,6 @@ def softmax_effect(
 
 def _longest(rows: Float) -> float:
     return float(np.max(np.linalg.norm(rows, axis=1)))
-
-
-def _softmax(scores: Float) -> Float:
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    weights: Float = raised / raised.sum(axis=1, keepdims=True)
-    return weights
 
 
 def _refuse(shape: tuple[int, int], x: Float, y: Float, scale: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from regard import claims
 from regard.coursework import checklists
-from regard.notation import MEANINGS, latex, latex_lines, pieces, readable, typed, unmarked
+from regard.notation import MEANINGS, in_plain_letters, latex, latex_lines, pieces, readable, without_marks
 
 PLAIN = re.compile(r"\|\||sqrt|<=|>=|->|!=|\b(?:alpha|eps|sigma|mu)\b|\w\^")  # what a reader should never see
 NO_MEANING_NEEDED = set("()[]=/−+,<>:;?.!%")
@@ -18,7 +18,7 @@ NO_MEANING_NEEDED = set("()[]=/−+,<>:;?.!%")
 def texts(name):
     """Every text of a claim that a reader sees."""
     claim = claims[name]
-    checked = claim.check().marked()
+    checked = claim.check().marked_dict()
     parts = [value for one in checked["readings"] for key, value in one.items() if key != "reading"]
     return [claim.statement, *claim.proof().text.split("\n\n"), *(one for one in parts if isinstance(one, str))]
 
@@ -72,8 +72,8 @@ def test_only_what_is_marked_is_shown_as_a_formula(text, expected):
 
 def test_marks_are_taken_off_for_files_and_letters_go_back_for_plain_terminals():
     text = "$||q||^2 <= 2 sqrt(2) ln(n/eps)$ and $alpha_10$"
-    assert unmarked([text]) == ["||q||^2 <= 2 sqrt(2) ln(n/eps) and alpha_10"]
-    assert typed(readable(text)) == unmarked(text)
+    assert without_marks([text]) == ["||q||^2 <= 2 sqrt(2) ln(n/eps) and alpha_10"]
+    assert in_plain_letters(readable(text)) == without_marks(text)
 
 
 def test_pictures_have_their_formulas_set():

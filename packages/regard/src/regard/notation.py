@@ -2,7 +2,7 @@
 
 A text is written once, as in "some $q$ with $||q|| <= 2 sqrt(2) ln(n/eps)$". :func:`readable` shows its formulas in
 Unicode, for the terminal: ‖q‖ ≤ 2 √2 ln(n/ε). :func:`latex` writes one in LaTeX, for pictures and for MathML;
-:func:`unmarked` leaves them as they were typed, for files. All three read a formula with one regular expression, TOKEN,
+:func:`without_marks` leaves them as they were typed, for files. All three read a formula with one regular expression, TOKEN,
 and what no dollar signs enclose is never touched: names that somebody types need no protection.
 """
 
@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar, cast
+
+T = TypeVar("T")
 
 LETTERS = {"eps": "ε", "alpha": "α", "mu": "μ", "sigma": "σ", "Sigma": "Σ", "Phi": "Φ", "delta": "δ", "pi": "π"}
 # What a sign of a formula stands for, said under the pointer; where it has several meanings, its line defines it.
@@ -183,7 +185,7 @@ def pieces(text: str) -> list[Piece]:
     return [piece for piece in parts if piece.text]
 
 
-def readable(value: Any) -> Any:
+def readable(value: T) -> T:
     """A text with its formulas in Unicode; the same for every text inside lists and dictionaries.
 
     >>> readable("$||q|| <= 2 sqrt(2) ln(n/eps)$, $alpha_0 >= 1/(2+eps)$, $e^-3$ and $sqrt(n/eps)$; --set eps=0.1")
@@ -192,29 +194,30 @@ def readable(value: Any) -> Any:
     return _rewrite_formulas(value, in_unicode)
 
 
-def unmarked(value: Any) -> Any:
+def without_marks(value: T) -> T:
     """A text with its formulas as they were typed; the same for every text inside lists and dictionaries.
 
-    >>> unmarked({"region": "for $n >= 3$", "numbers": [1, 2]})
+    >>> without_marks({"region": "for $n >= 3$", "numbers": [1, 2]})
     {'region': 'for n >= 3', 'numbers': [1, 2]}
     """
     return _rewrite_formulas(value, str)
 
 
-def _rewrite_formulas(value: Any, rewrite: Callable[[str], str]) -> Any:
+def _rewrite_formulas(value: T, rewrite: Callable[[str], str]) -> T:
+    changed: object = value
     if isinstance(value, str):
-        return MARKED.sub(lambda found: rewrite(found[1]), value)
-    if isinstance(value, dict):
-        return {name: _rewrite_formulas(item, rewrite) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_rewrite_formulas(item, rewrite) for item in value]
-    return value
+        changed = MARKED.sub(lambda found: rewrite(found[1]), value)
+    elif isinstance(value, dict):
+        changed = {name: _rewrite_formulas(item, rewrite) for name, item in value.items()}
+    elif isinstance(value, (list, tuple)):
+        changed = type(value)(_rewrite_formulas(item, rewrite) for item in value)
+    return cast(T, changed)
 
 
-def typed(text: str) -> str:
+def in_plain_letters(text: str) -> str:
     """A readable text in plain letters again, for a terminal that has no others.
 
-    >>> typed("‖q‖² ≤ 2 √2 ln(n/ε), α₁₀")
+    >>> in_plain_letters("‖q‖² ≤ 2 √2 ln(n/ε), α₁₀")
     '||q||^2 <= 2 sqrt(2) ln(n/eps), alpha_10'
     """
     text = re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("√", "sqrt")

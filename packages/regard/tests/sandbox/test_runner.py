@@ -227,7 +227,7 @@ def test_bad_files(regard, text: str, message: str) -> None:
         (["copying-condition", "--answer", "my.py:right", "--check"], "are asked one at a time"),
         (["copying-condition", "my.py"], "'my.py' is one word too many"),
         (["copying-condition", "my.py", "--template"], "my.py exists and is not overwritten; name another file."),
-        (["copying-condition", "my.txt", "--template"], "the name must end in .py"),
+        (["copying-condition", "my.rst", "--template"], "the name must end in .py"),
         (["copying-condition", "no/my.py", "--template"], "there is no directory 'no'"),
     ],
 )

@@ -127,7 +127,7 @@ def _study_matrix(
         a, b = (_load(spec, f"factor {name}") for spec, name in zip(product, "AB", strict=True))
         a, b = (a.T, b.T) if transposed else (a, b)
         del options["tolerance"]
-        return study_product(a, b, name="A B^T", **options), (a, b)
+        return study_product(a, b, name="A Bᵀ", **options), (a, b)
     loaded = _load(str(matrix), "matrix")
     _warn_if_long(loaded.shape)
     options["scale"] = 1.0 if options["scale"] is None else options["scale"]

@@ -100,9 +100,9 @@ def encodable(text: str) -> str:
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        from regard.notation import typed
+        from regard.notation import in_plain_letters
 
-        return typed(text)
+        return in_plain_letters(text)
     return text
 
 

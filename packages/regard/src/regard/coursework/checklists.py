@@ -60,8 +60,8 @@ class Checklist(MarkedResult):
                 lines.append(wrap_text(item.key, indent=6))
         return "\n".join(lines)
 
-    def marked(self) -> dict[str, Any]:
-        return {**super().marked(), "points": self.points}
+    def marked_dict(self) -> dict[str, Any]:
+        return {**super().marked_dict(), "points": self.points}
 
 
 def of(set: str, question: str) -> Checklist:

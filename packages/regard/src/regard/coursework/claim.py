@@ -206,7 +206,7 @@ class Claim(MarkedResult):
             lines += ["  Your own code:", "    a class TransformerTranslator, by --template and --answer FILE.py:NAME"]
         return "\n".join([*lines, f"  Next: regard claims {self.name} --check, --proof, --plot picture.svg"])
 
-    def marked(self) -> dict[str, Any]:
+    def marked_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "topic": self.topic,
@@ -258,8 +258,8 @@ class ClaimSolution(MarkedResult):
     def figure(self) -> Figure:
         return self.checked.figure()
 
-    def marked(self) -> dict[str, Any]:
-        return {**self.checked.marked(), "proof": self.proof.text}
+    def marked_dict(self) -> dict[str, Any]:
+        return {**self.checked.marked_dict(), "proof": self.proof.text}
 
 
 def _with_values(statement: str, chosen: Mapping[str, float]) -> str:

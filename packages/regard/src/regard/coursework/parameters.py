@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from regard.errors import InputError
-from regard.notation import unmarked
+from regard.notation import without_marks
 from regard.written_numbers import real_number, rounded_integer_error
 
 
@@ -15,7 +15,7 @@ class Parameter:
     """A number that a claim depends on; ``above`` and ``below`` are strict bounds, ``least`` and ``most`` are not.
 
     >>> Parameter(name="eps", default=0.01, meaning="the slack", above=0, below=1).rule()
-    'a number with 0 < eps < 1'
+    'a number with $0 <$ eps $< 1$'
     """
 
     name: str
@@ -74,7 +74,7 @@ class Parameter:
 
     def _refusal(self, value: object, claim: str) -> InputError:
         came = str(value)[:40] if isinstance(value, str) else repr(value)
-        rule = unmarked(f"{self.meaning}, must be {self.rule()}")
+        rule = without_marks(f"{self.meaning}, must be {self.rule()}")
         return InputError(f"{claim}: {self.name}, {rule}; {came} is not.")
 
 

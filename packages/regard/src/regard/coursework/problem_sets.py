@@ -8,16 +8,40 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib import resources
 
 from regard.errors import InputError, similar_names
+from regard.toml import parse_toml
 
 LEFT_OUT = {"question", "questions", "problem", "part", "q", "exercise"}  # words that name no question
 RUN_TOGETHER = re.compile(r"([a-h])(i{1,3}|iv|v)")  # "bii" is b, ii
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuestionText:
+    """A question as its set asks it: the form of the answer, its points, and what is asked in our own words."""
+
+    label: str
+    form: str  # words, construction, proof, code, report, or remark: said in passing, not asked
+    points: float
+    asks: str
+    also: str = ""  # a second part, to be answered in words
+    sentences: int = 0  # how many the answer may have; 0: as many as it takes
+
+    @property
+    def wants_words(self) -> bool:
+        """Whether an answer in words is wanted, alone or beside something else."""
+        return self.form in ("words", "construction", "report", "remark") or bool(self.also)
+
+    def __str__(self) -> str:
+        form = {"construction": "a construction and an argument", "code": "code"}.get(self.form, f"a {self.form}")
+        worth = f", {self.points:g} point{'s' * (self.points != 1)}" if self.points else ", not asked"
+        return f"{self.asks}{' ' * bool(self.also)}{self.also} ({form.replace('a words', 'words')}{worth})"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProblemSet:
-    """A problem set by its name, with the labels of its questions in order.
+    """A problem set by its name, with its questions in order.
 
     >>> print(SETS["cse151b-hw4"])
     UCSD CSE 151B/251B, Homework 4 (June 2025)
@@ -26,7 +50,17 @@ class ProblemSet:
     name: str
     title: str
     term: str
-    labels: tuple[str, ...]
+    points: str  # whose the points are: the set's, or ours where it gives none
+    questions: tuple[QuestionText, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of its questions, in order."""
+        return tuple(one.label for one in self.questions)
+
+    def question(self, label: str) -> QuestionText:
+        """What stands under one of its labels."""
+        return next(one for one in self.questions if one.label == label)
 
     def __str__(self) -> str:
         return f"{self.title} ({self.term})" if self.term else self.title
@@ -96,50 +130,17 @@ def _is_prefix(label: tuple[str, ...], asked: tuple[str, ...]) -> bool:
     )
 
 
-def _labels(listed: str) -> tuple[str, ...]:
-    return tuple(listed.split(", "))
+def _read_sets() -> dict[str, ProblemSet]:
+    """The sets by name, from problem_sets.toml beside this file."""
+    text = resources.files("regard.coursework").joinpath("problem_sets.toml").read_text(encoding="utf-8")
+    sets = [
+        ProblemSet(**{**one, "questions": tuple(QuestionText(**question) for question in one["questions"])})
+        for one in parse_toml(text)["set"]
+    ]
+    return {one.name: one for one in sets}
 
 
-SETS = {
-    one.name: one
-    for one in (
-        ProblemSet(
-            name="sequence-models-hw3",
-            title="Sequence Models, Homework 3",
-            term="January 2026",
-            labels=_labels("3(a)i, 3(a)ii, 3(b), 3(c), Figure 1, 4(a), 4(b)i, 4(b)ii"),
-        ),
-        ProblemSet(
-            name="cs224n-w25-a4",
-            title="Stanford CS224N, Assignment 4, with a published solution",
-            term="winter 2025",
-            labels=_labels("1-1, 1-2, 1-3i, 1-3ii, 1-4i, 1-4ii, 1-5, 2-1i, 2-1ii, 2-2i, 2-2ii"),
-        ),
-        ProblemSet(
-            name="self-attention-written",
-            title="Self-Attention and Transformers, a written homework adapted from CS224N",
-            term="October 2025",
-            labels=_labels(
-                "(a)i, (a)ii, (a)iii, (a)iv, (b)i, (b)ii, Footnote 2, (c), (c)i, (c)ii, Figure 1, (d)i, (d)ii"
-            ),
-        ),
-        ProblemSet(
-            name="cse151b-hw4",
-            title="UCSD CSE 151B/251B, Homework 4",
-            term="June 2025",
-            labels=_labels("1A.i, 1A.ii, 1A.iii, 1A.iv, 1B.i, 1B.ii, Figure 1, 2, 2A, 2B"),
-        ),
-        ProblemSet(
-            name="attention-position-svd",
-            title="Attention, position encoding and SVD, a problem set with its solutions",
-            term="",
-            labels=_labels(
-                "Attention (a), Attention (b), Attention (c), Attention (d), Position (a), Position (b), "
-                "SVD (a), SVD (b), SVD (c)"
-            ),
-        ),
-    )
-}
+SETS = _read_sets()
 
 
 def find_set(name: str) -> ProblemSet:

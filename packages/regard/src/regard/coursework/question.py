@@ -95,7 +95,7 @@ def make_size(
     """A size, by the rule that its values obey.
 
     >>> make_size("d", "the dimension", (2, 3, 5), whole=True, least=2).parameter.rule()
-    'a whole number with 2 <= d'
+    'a whole number with $2 <=$ d'
     """
     parameter = Parameter(name=name, default=ladder[0], meaning=meaning, **rule)
     return Size(parameter=parameter, ladder=ladder, reach=reach)
@@ -117,7 +117,10 @@ class Instance:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """What the judge says of an answer: ``room`` is how far it is from failing (negative: it fails), and why."""
+    """What the judge says of an answer: ``room`` is how far it is from failing (negative: it fails), and why.
+
+    ``said`` has no marked formulas: it goes into tables, files and a course's system as it is.
+    """
 
     room: float
     said: str

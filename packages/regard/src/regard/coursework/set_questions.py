@@ -44,8 +44,8 @@ class SetQuestion(MarkedResult):
         keys = "With --proof, what each item should come to."
         return "\n\n".join([*map(str, self.claims), f"{self.checklist}\n{wrap_text(keys, indent=2)}"])
 
-    def marked(self) -> dict[str, Any]:
-        claims = [{**claim.marked(), "here": self.note(claim)} for claim in self.claims]
+    def marked_dict(self) -> dict[str, Any]:
+        claims = [{**claim.marked_dict(), "here": self.note(claim)} for claim in self.claims]
         items = [{"text": item.text, "points": item.points} for item in self.checklist.items]  # keys come with --proof
         return {"label": self.label, "claims": claims, "checklist": items, "points": self.checklist.points}
 
@@ -126,8 +126,8 @@ class QuestionSelection(MarkedResult):
         head = f"  {one.label:<{widest}}  {claim.name:<30}"
         return head + textwrap.shorten(readable(said), WIDTH - len(head), placeholder=" ...")
 
-    def marked(self) -> dict[str, Any]:
-        questions = [one.marked() for one in self.questions]
+    def marked_dict(self) -> dict[str, Any]:
+        questions = [one.marked_dict() for one in self.questions]
         return {"set": self.set.name, "title": self.set.title, "term": self.set.term, "questions": questions}
 
 
@@ -157,8 +157,8 @@ class SetReport(MarkedResult):
                 lines.append(wrap_text(head, indent=2, hang=widest + 15))
         return "\n".join([*lines, "", "Each by the premise of this set; add a question for what supports its verdict."])
 
-    def marked(self) -> dict[str, Any]:
-        rows = [{"label": label, "claims": [one.marked() for one in several]} for label, several in self.rows]
+    def marked_dict(self) -> dict[str, Any]:
+        rows = [{"label": label, "claims": [one.marked_dict() for one in several]} for label, several in self.rows]
         return {"set": self.set.name, "questions": rows}
 
 
@@ -173,9 +173,9 @@ class SetProofs(MarkedResult):
     def __str__(self) -> str:
         return "\n\n".join([*map(str, self.proofs), *(one.text(keys=True) for one in self.checklists)])
 
-    def marked(self) -> dict[str, Any]:
+    def marked_dict(self) -> dict[str, Any]:
         proofs = [{"claim": one.claim, "parameters": one.parameters, "text": one.text} for one in self.proofs]
-        return {"set": self.set.name, "proofs": proofs, "checklists": [one.marked() for one in self.checklists]}
+        return {"set": self.set.name, "proofs": proofs, "checklists": [one.marked_dict() for one in self.checklists]}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -192,8 +192,8 @@ class SetSolution(MarkedResult):
     def __str__(self) -> str:
         return f"{self.checked}\n\n{self.proved}"
 
-    def marked(self) -> dict[str, Any]:
-        return {**self.checked.marked(), **self.proved.marked()}
+    def marked_dict(self) -> dict[str, Any]:
+        return {**self.checked.marked_dict(), **self.proved.marked_dict()}
 
 
 def shell_label(label: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.coursework.problem_sets import Source, find_set
 from regard.errors import InputError
-from regard.notation import readable, unmarked
+from regard.notation import readable, without_marks
 from regard.results import Result
 from regard.written_numbers import in_full
 
@@ -189,13 +189,12 @@ class Reading:
 class MarkedResult(Result):
     """A result whose texts have their formulas marked: pages set them; dictionaries and JSON have them as typed."""
 
-    def marked(self) -> dict[str, Any]:
+    def marked_dict(self) -> dict[str, Any]:
         """The dictionary with the marks left in its texts, for a page."""
         return super().to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        typed: dict[str, Any] = unmarked(self.marked())
-        return typed
+        return without_marks(self.marked_dict())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -214,8 +213,8 @@ class ReadingVerdict(MarkedResult):
         lines = [wrap_text(text, indent=4) for text in (self.statement, *aside)]
         return "\n".join([readable(head), *lines, *self.verdict.lines()])
 
-    def marked(self) -> dict[str, Any]:
-        said = super().marked()
+    def marked_dict(self) -> dict[str, Any]:
+        said = super().marked_dict()
         return {**{name: said[name] for name in ("reading", "statement", "ignored")}, **said["verdict"]}
 
 
@@ -289,8 +288,8 @@ class ClaimReport(MarkedResult):
             for judged, place in rows
         ]
 
-    def marked(self) -> dict[str, Any]:
-        judged = [one.marked() for one in self.judged]
+    def marked_dict(self) -> dict[str, Any]:
+        judged = [one.marked_dict() for one in self.judged]
         sets = [
             {
                 "set": one.name,

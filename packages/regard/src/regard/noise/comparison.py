@@ -56,7 +56,7 @@ class Comparison(Result):
 
     def __str__(self) -> str:
         parts = (self._answer(), self._setting(), self._table(), self._heads(), self._why(), self._scale_lines())
-        return str(readable("\n".join(line for part in parts for line in part)))
+        return readable("\n".join(line for part in parts for line in part))
 
     def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""

@@ -92,7 +92,7 @@ class Lemmas(Result):
         )
 
     def __str__(self) -> str:
-        return str(readable(self.marked_text))
+        return readable(self.marked_text)
 
 
 def lemmas(*, size: int = 127, seed: int | np.random.Generator = 0) -> Lemmas:

@@ -31,7 +31,7 @@ from regard.coursework.claims import (
 from regard.coursework.parameters import Parameter
 from regard.coursework.verdict import Status
 from regard.errors import InputError
-from regard.notation import unmarked
+from regard.notation import without_marks
 
 HEAVY = {"heads-summary", "two-heads-average", "two-heads-steady", "small-noise-keeps-the-average", "one-head-swings"}
 LENGTHY = {"positions-are-distinct", "positions-restore-order"}  # seconds at their ends
@@ -160,7 +160,7 @@ def test_a_solver_that_gives_up_does_not_end_a_claim(eps: float) -> None:
 def test_a_tilt_does_no_harm_to_two_keys() -> None:
     verdict = claims["average-of-two"].check(n=2, eps=0.9, tilt=1).verdicts[0]
     assert verdict.status is Status.HOLDS
-    assert unmarked(verdict.because) == "With two keys T = 0 does it, whatever the tilt: both weights are 1/2."
+    assert without_marks(verdict.because) == "With two keys T = 0 does it, whatever the tilt: both weights are 1/2."
 
 
 # rounding decides nothing: every verdict against what is true, in fractions, at numbers where floats would err
@@ -271,7 +271,7 @@ def test_verdicts_that_were_false(name, setting, expected) -> None:
 @pytest.mark.parametrize("factor", [0.001, 1.0, 1.9, 1.99, math.nextafter(2, 1)])
 def test_a_counterexample_to_a_smaller_budget_is_one(factor: float) -> None:
     found = claims["copying-within-budget"].check(n=1, factor=factor).verdicts[0]
-    n, eps = (float(x) for x in re.findall(r"(?:n|eps) = ([\d.e+-]+)[,:]", unmarked(found.counterexample)))
+    n, eps = (float(x) for x in re.findall(r"(?:n|eps) = ([\d.e+-]+)[,:]", without_marks(found.counterexample)))
     assert n >= 3
     # the two sides divided: ln((n-1)/n) - (1 - factor/2) ln(eps/n) ... written so that nothing cancels
     assert math.log1p(-1 / n) + (1 - factor / 2) * math.log(n / eps) > 0
@@ -280,7 +280,7 @@ def test_a_counterexample_to_a_smaller_budget_is_one(factor: float) -> None:
 @pytest.mark.parametrize("factor", [0.001, 1.0, 1.41, math.nextafter(math.sqrt(2), 1)])
 def test_a_counterexample_to_a_smaller_factor_is_one(factor: float) -> None:
     found = claims["average-within-budget"].check(n=2, factor=factor).verdicts[0]
-    n, eps = (float(x) for x in re.findall(r"(?:n|eps) = ([\d.e+-]+)[,:]", unmarked(found.counterexample)))
+    n, eps = (float(x) for x in re.findall(r"(?:n|eps) = ([\d.e+-]+)[,:]", without_marks(found.counterexample)))
     # sqrt(2(n-2)/n) ln((n-2)/eps) - factor ln(n/eps), with 50 digits
     with decimal.localcontext(prec=50):
         keys, small = Decimal(n), Decimal(eps)

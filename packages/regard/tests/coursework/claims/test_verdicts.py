@@ -32,7 +32,7 @@ from regard.coursework.claims import (
 )
 from regard.coursework.problem_sets import SETS
 from regard.coursework.verdict import Status
-from regard.notation import unmarked
+from regard.notation import without_marks
 from regard.rigor import balls
 from regard.written_numbers import in_full
 
@@ -119,7 +119,7 @@ def verdict(name: str, reading: int, **parameters: float):
 def typed_verdict(found):
     """A verdict with its formulas as they were typed."""
     names = ("because", "counterexample", "region", "correction", "tightness")
-    texts = {name: unmarked(getattr(found, name)) for name in names}
+    texts = {name: without_marks(getattr(found, name)) for name in names}
     return SimpleNamespace(status=found.status, by=found.by, numbers=found.numbers, **texts)
 
 
@@ -469,19 +469,19 @@ def test_the_shortest_query_is_zero_where_equal_weights_are_enough() -> None:
         assert Fraction(1, n) >= 1 / (2 + Fraction(eps))
         if eps < 1:
             assert (design.share(np.eye(n), [0, 1], eps=eps).norm or 0) == 0
-    text = " ".join(unmarked(claims["average-within-budget"].proof(n=2).text).split())
+    text = " ".join(without_marks(claims["average-within-budget"].proof(n=2).text).split())
     assert "for n = 2, and for eps >= n - 2, the shortest query is 0" in text
     assert "The shortest, for n >= 3 and eps < n - 2." in text
 
 
 def test_a_small_matrix_is_its_own_approximation() -> None:
-    text = " ".join(unmarked(claims["low-rank-error"].proof(rows=2, columns=3, k=4).text).split())
+    text = " ".join(without_marks(claims["low-rank-error"].proof(rows=2, columns=3, k=4).text).split())
     assert text.startswith("If k > min(rows, columns), A itself has rank at most k-1: B = A has the error 0.")
     assert "by A = 0, and by k equal singular values and no others" in text
 
 
 def test_all_keys_are_averaged_by_the_zero_query() -> None:
-    text = " ".join(unmarked(claims["average-of-any-subset"].proof(n=3, s=3).text).split())
+    text = " ".join(without_marks(claims["average-of-any-subset"].proof(n=3, s=3).text).split())
     assert text.startswith("All keys, s = n: q = 0 gives each exactly 1/n, more than 1/(n+eps). So let s < n.")
     assert verdict("average-of-any-subset", 0, n=3, s=3).status is H
 
@@ -494,7 +494,7 @@ def test_the_tight_example_fits_a_plane_only_for_odd_numbers(n: int) -> None:
     assert slow_shortest(plane, [0], 0.1) == pytest.approx(2 * math.log((n - 1) / 0.1), rel=1e-5)
     odd_one_out = np.vstack([plane, plane[1]])
     assert slow_shortest(odd_one_out, [0], 0.1) < 2 * math.log(n / 0.1) * (1 - 1e-3)
-    text = " ".join(unmarked(claims["copying-within-budget"].proof().text).split())
+    text = " ".join(without_marks(claims["copying-within-budget"].proof().text).split())
     assert "in three dimensions or more" in text
     assert "half of the others at each place do the same if n is odd" in text
 
@@ -505,7 +505,7 @@ def test_one_head_of_two_keys_swings_by_its_logit_alone() -> None:
     scores = scale * (1 + rng.standard_normal((400_000, 2)) * np.sqrt([spread + 2 * iso, 2 * iso]))
     chance = 0.5 * math.erfc(math.log(9) / (scale * math.sqrt(spread + 4 * iso)) / math.sqrt(2))
     assert float((scores[:, 0] - scores[:, 1] > math.log(9)).mean()) == pytest.approx(chance, abs=0.003)
-    text = " ".join(unmarked(claims["one-head-swings"].proof(n=2).text).split())
+    text = " ".join(without_marks(claims["one-head-swings"].proof(n=2).text).split())
     assert "It swings, n = 2." in text
     assert "The others vanish" in text
 
@@ -534,7 +534,7 @@ def test_heads_tend_to_one_limit_or_the_other(iso: float) -> None:
 
 
 def test_program_and_pages_say_the_same_of_the_limit() -> None:
-    said, pages = unmarked(two_heads_steady.describe_limits(10, 0.5)), DOCS
+    said, pages = without_marks(two_heads_steady.describe_limits(10, 0.5)), DOCS
     for number in ("12.7", "22.9", "13.3", "24.8"):
         assert number in said
         assert number in (pages / "answers" / "two-heads-steady.md").read_text(encoding="utf-8")
@@ -607,10 +607,10 @@ def test_a_statement_shows_the_value_it_was_checked_for(name: str, setting: dict
 
 
 def test_proofs_have_their_special_cases() -> None:
-    subset = " ".join(unmarked(claims["average-of-any-subset"].proof().text).split())
+    subset = " ".join(without_marks(claims["average-of-any-subset"].proof().text).split())
     assert "If k_m = x, let r be all the weight on m." in subset
-    assert "n and spread > 0 fixed" in unmarked(claims["one-head-swings"].proof().text)
-    assert "at most\n4.941e-324" in unmarked(claims["two-heads-average"].proof(iso=1e-12, scale=1e6).text)
+    assert "n and spread > 0 fixed" in without_marks(claims["one-head-swings"].proof().text)
+    assert "at most\n4.941e-324" in without_marks(claims["two-heads-average"].proof(iso=1e-12, scale=1e6).text)
 
 
 @pytest.mark.parametrize(("iso", "scale"), [(10.0, 1e6), (10.0, 300.0), (10.0, 200.0), (0.01, 20.0)])

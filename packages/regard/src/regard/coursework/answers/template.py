@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.arrays import check_target
 from regard.coursework.question import Question
 from regard.errors import InputError
-from regard.notation import unmarked
+from regard.notation import without_marks
 from regard.results import Result
 
 WIDTH = 92
@@ -63,12 +63,12 @@ def write_new_file(template: Template) -> None:
 def text(claim: str, statement: str, question: Question, target: Path) -> str:
     """The template itself."""
     check = f"regard claims {claim} --answer {target}:{question.function}"
-    inside = [_fold(unmarked(question.task)), ""]
+    inside = [_fold(without_marks(question.task)), ""]
     inside += [_fold(f"{name}: {meaning}", hang=4) for name, meaning in question.arguments.items()]
     inside += ["", _fold(f"Return {question.returns}.")]
     return "\n".join(
         [
-            f'"""{_fold(f"{claim}: {question.statement or unmarked(statement)}")}',
+            f'"""{_fold(f"{claim}: {question.statement or without_marks(statement)}")}',
             "",
             f"{'Keys are counted from 0. ' * bool({'keys', 'means'} & set(question.arguments))}Check it with",
             "",

@@ -199,7 +199,7 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
 def judge_average_within_budget(instance: Instance, query: Any) -> Ruling:
     keys, eps = instance.given["keys"], instance.given["eps"]
     budget = 2 * math.sqrt(2) * math.log(len(keys) / eps)
-    return worst_ruling(share_ruling(query, keys, [0, 1], eps), norm_ruling(query, budget, "$2 sqrt(2) ln(n/eps)$"))
+    return worst_ruling(share_ruling(query, keys, [0, 1], eps), norm_ruling(query, budget, "2 sqrt(2) ln(n/eps)"))
 
 
 QUESTION = Question(

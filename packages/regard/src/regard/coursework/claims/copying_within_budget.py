@@ -199,7 +199,7 @@ def hardest_keys(*, n: int, d: int, eps: float) -> list[Instance]:
 def judge_copy_within_budget(instance: Instance, query: Float) -> Ruling:
     keys, eps = instance.given["keys"], instance.given["eps"]
     budget = 2 * math.log(len(keys) / eps)
-    return worst_ruling(share_ruling(query, keys, [0], eps), norm_ruling(query, budget, "$2 ln(n/eps)$"))
+    return worst_ruling(share_ruling(query, keys, [0], eps), norm_ruling(query, budget, "2 ln(n/eps)"))
 
 
 QUESTION = Question(

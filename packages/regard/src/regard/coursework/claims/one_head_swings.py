@@ -205,7 +205,7 @@ def noise_and_scale(latent: Any, *, iso: float, spread: float, scale: float) -> 
 
 def judge_law(instance: Instance, variance: float) -> Ruling:
     iso, spread, scale = instance.given.values()
-    return equality_ruling(variance, scale**2 * (spread + 4 * iso), "the variance of $ln(alpha_a/alpha_b)$")
+    return equality_ruling(variance, scale**2 * (spread + 4 * iso), "the variance of ln(alpha_a/alpha_b)")
 
 
 QUESTION = Question(

@@ -136,7 +136,7 @@ def number_slack_length(latent: Any, *, n: int, eps: float, c: float) -> Instanc
 
 def judge_ratio(instance: Instance, ratio: float) -> Ruling:
     n, eps, c = instance.given.values()
-    return equality_ruling(ratio, math.exp((c - 1) * math.log(n / eps)), "$alpha_1/alpha_2$")
+    return equality_ruling(ratio, math.exp((c - 1) * math.log(n / eps)), "alpha_1/alpha_2")
 
 
 QUESTION = Question(

@@ -198,7 +198,7 @@ def judge_heads(instance: Instance, queries: Any) -> Ruling:
     eps = instance.given["eps"]
     return worst_ruling(
         *(
-            share_ruling(queries[h], _keys(instance, c), [h], eps, where=f" in head {h} when $c = {c:g}$")
+            share_ruling(queries[h], _keys(instance, c), [h], eps, where=f" in head {h} when c = {c:g}")
             for h in (0, 1)
             for c in (0.5, 1.5)
         )

@@ -13,7 +13,7 @@ from regard.coursework.claim import Claim
 from regard.coursework.problem_sets import SETS
 from regard.errors import InputError
 from regard.files import write_file
-from regard.notation import unmarked
+from regard.notation import without_marks
 from regard.results import Result
 
 HINTS = {
@@ -158,4 +158,4 @@ def _question(number: str, claim: Claim, set_: str) -> str:
 
 
 def _toml_string(text: str) -> str:
-    return json.dumps(unmarked(text), ensure_ascii=False)  # a string of JSON is one of TOML
+    return json.dumps(without_marks(text), ensure_ascii=False)  # a string of JSON is one of TOML

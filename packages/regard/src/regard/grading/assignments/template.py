@@ -23,7 +23,7 @@ from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Assignment, Kind, Task
 from regard.grading.submissions.students import Student, identity
 from regard.grading.submissions.submission import YOURS
-from regard.notation import unmarked
+from regard.notation import without_marks
 from regard.results import Result
 from regard.sandbox.clock import Clock
 
@@ -140,13 +140,16 @@ def text_of(task: Task) -> str:
     if task.kind in (Kind.OWN, Kind.STATEMENTS, Kind.PERPLEXITY):
         return task.question.task
     claim = claims[task.claim]
-    return (claim.question.statement if claim.question is not None else "") or unmarked(claim.statement)
+    return (claim.question.statement if claim.question is not None else "") or without_marks(claim.statement)
 
 
 def function_text(task: Task) -> str:
     """The function to fill in, with its arguments, what it returns, and public examples of calls."""
     question = task.question
-    inside = [_wrap(unmarked(question.task) if task.claim else question.task), ""]  # a teacher's dollars are theirs
+    inside = [
+        _wrap(without_marks(question.task) if task.claim else question.task),
+        "",
+    ]  # a teacher's dollars are theirs
     inside += [_wrap(f"{name}: {meaning}" if meaning else name, hang=4) for name, meaning in question.arguments.items()]
     inside += ["", _wrap(f"Return {question.returns}.")]
     examples = list(islice(public_examples(task), EXAMPLES))

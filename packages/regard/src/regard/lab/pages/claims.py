@@ -224,7 +224,7 @@ def check_claim(claim: str, parameters: dict[str, float], proof: bool, of: str =
     from regard.coursework.catalogue import claims
 
     verdict = claims[claim].solution(**parameters) if proof else claims[claim].check(**parameters)
-    return (verdict.for_set(of) if of else verdict).marked()
+    return (verdict.for_set(of) if of else verdict).marked_dict()
 
 
 PAGE = Page(

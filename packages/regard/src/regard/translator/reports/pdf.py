@@ -39,7 +39,7 @@ def report_pdf(page: str, *, title: str, author: str = "") -> tuple[bytes, list[
     families, missing = choose_fonts(set(page))
     source = typst_source(page, families, title=title, author=author)
     try:
-        made: bytes = typst.compile(source.encode(), font_paths=[str(_font_folder())])
+        made: bytes = typst.compile(source.encode(), font_paths=typst.Fonts(font_paths=[str(_font_folder())]))
     except typst.TypstError as error:
         raise InputError(f"The PDF could not be set ({str(error)[:200]}); write the page with --format html.") from None
     return made, [_missing_note(missing)] if missing else []

@@ -54,11 +54,12 @@ def compare(
     watch: Watch | None = None,
     say: Notify | None = None,
     command: str = "",
+    own: OwnCode | None = None,
 ) -> Comparison:
     """Train ``settings`` with each of ``embeddings`` (:mod:`regard.translator.studies.variants`) and ``seeds`` seeds.
 
     The first seed is the settings' own, the others follow it. A folder with another comparison is refused; more
-    embeddings or more seeds may be added to one.
+    embeddings or more seeds may be added to one. Of somebody's ``own`` model, its own input table is exchanged.
     """
     if seeds < 1:
         raise InputError(f"seeds must be 1 or more, not {seeds}; 3 give an interval.")
@@ -69,7 +70,7 @@ def compare(
     first = settings.training.seed
     return compare_variants(
         settings, variants, list(range(first, first + seeds)), out, corpus=data.corpus, watch=watch, say=say,
-        command=command,
+        command=command, own=own,
     )  # fmt: skip
 
 
@@ -83,6 +84,7 @@ def compare_variants(
     watch: Watch | None = None,
     say: Notify | None = None,
     command: str = "",
+    own: OwnCode | None = None,
 ) -> Comparison:
     """Train and score every variant with every seed into the folder ``out``, then compare; goes on where it stopped."""
     folder, say = Path(out), say or ignore
@@ -93,7 +95,9 @@ def compare_variants(
             if variant.note:
                 say(variant.note)
         jobs = [(variant, seed) for seed in seeds for variant in variants]  # whole seeds first
-        ready = _estimate(folder, jobs, corpus, say)
+        for variant, seed in jobs:
+            _check_finished(_run_folder(folder, variant, seed), _with_seed(variant.settings, seed), variant, own)
+        ready = _estimate(folder, jobs, corpus, say, own)
         for number, (variant, seed) in enumerate(jobs, 1):
             run = _run_folder(folder, variant, seed)
             if not is_finished(run):
@@ -101,10 +105,10 @@ def compare_variants(
                 wanted = _with_seed(variant.settings, seed)
                 # popped, so that what was prepared for the estimate is let go of after its run
                 data = ready.pop(wanted, None) or prepare(wanted, corpus)
-                train(wanted, run, prepared=data, watch=watch, command=command)
+                train(wanted, run, prepared=data, watch=watch, command=command, own=own)
         # after all training: the test set is read when nothing can be chosen by it any more
         for variant, seed in jobs:
-            _score_once(folder, variant, seed, corpus, say)
+            _score_once(folder, variant, seed, corpus, say, own)
     return read_comparison(folder)
 
 
@@ -116,6 +120,7 @@ def compare_runs(
     seed: int = SEED,
     say: Notify | None = None,
     own: OwnCode | None = None,
+    device: str = "auto",
 ) -> Comparison:
     """Compare finished runs: those that differ in the seed alone are one entry.
 
@@ -137,7 +142,7 @@ def compare_runs(
     results: Results = {name: [] for name in groups}
     for name, record in ((name, record) for name, members in groups.items() for record in members):
         say(f"scoring {record.folder}")
-        run = load_run(record.folder, own=own)
+        run = load_run(record.folder, own=own, device=device)
         scores = score(run, pairs, beam=beam if uses_search(run.settings) else 1, lowercase=any(lowercase))
         results[name].append((record, scores.to_dict()))
     return summarise(
@@ -178,7 +183,7 @@ def group_by_seed(records: Sequence[Record]) -> dict[str, list[Record]]:
     for record in sorted(records, key=lambda r: r.settings.training.seed):
         if not record.finished:
             raise InputError(f"The run in {record.folder} is not finished; give its train command again first.")
-        alike = [g for g in groups if _with_seed(g[0].settings, 0) == _with_seed(record.settings, 0)]
+        alike = [g for g in groups if _without_seed(g[0].settings) == _without_seed(record.settings)]
         mine = next((g for g in alike if all(r.settings != record.settings for r in g)), None)
         if alike and mine is None:
             raise InputError(f"{record.folder} and {alike[0][0].folder} are the same run twice; leave one out.")
@@ -243,7 +248,7 @@ def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
     theirs = with_new_settings(plan["settings"], ours)
     for section, content in ours.items():
         for key, value in content.items():
-            if (there := theirs[section][key]) != value:
+            if (there := theirs[section][key]) != value and key != "device":
                 raise InputError(
                     f"{folder} holds a comparison with other settings ({section}.{key}: asked for {value!r}, there "
                     f"{there!r}); give another --out."
@@ -251,7 +256,7 @@ def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
 
 
 def _estimate(
-    folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus, say: Notify
+    folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus, say: Notify, own: OwnCode | None
 ) -> dict[Settings, PreparedData]:
     """Say the CPU time of what is left, from a few steps of each variant; returns what was prepared for that."""
     left = [(v, seed) for v, seed in jobs if not is_finished(_run_folder(folder, v, seed))]
@@ -264,19 +269,34 @@ def _estimate(
         if variant.name not in seconds:
             wanted = _with_seed(variant.settings, seed)
             ready[wanted] = prepare(wanted, corpus)
-            seconds[variant.name] = cpu_seconds_a_run(wanted, ready[wanted])
+            seconds[variant.name] = cpu_seconds_a_run(wanted, ready[wanted], own=own)
     total = sum(seconds[v.name] for v, _ in left)
     say(f"{len(left)} of {len(jobs)} runs to train, about {duration(total)} of CPU time in all; {STOPPING}")
     return ready
 
 
-def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: Notify) -> None:
+def _check_finished(run: Path, wanted: Settings, variant: Variant, own: OwnCode | None) -> None:
+    """Refuse a finished run that is not what its name means now: an earlier version, or another file, trained it."""
+    if not is_finished(run):
+        return
+    record = read_record(run)
+    if different := wanted.differences(record.settings):
+        raise InputError(
+            f"{run} was trained for {variant.name!r} with other settings (asked for, there: {different[0]}); a bare "
+            "name is the input embedding alone: say both= or target= for what is there, or give another --out."
+        )
+    if own is not None and record.about.get("code", {}).get("sha256") != own.digest:
+        raise InputError(f"{run} was trained with another {own.path}; give another --out.")
+
+
+def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: Notify, own: OwnCode | None) -> None:
     run = _run_folder(folder, variant, seed)
     path = folder / "scores" / f"{run.name}.json"
     if path.exists():
         return
     say(f"scoring {run.name}")
-    scores = score(load_run(run), evaluation_pairs(corpus)[0])
+    opened = load_run(run, own=own, device=variant.settings.training.device)
+    scores = score(opened, evaluation_pairs(corpus)[0])
     path.parent.mkdir(exist_ok=True)
     write_file(path, json_file(scores.to_dict()))
 
@@ -294,6 +314,11 @@ def _run_folder(folder: Path, variant: Variant, seed: int) -> Path:
 
 def _with_seed(settings: Settings, seed: int) -> Settings:
     return replace(settings, training=replace(settings.training, seed=seed))
+
+
+def _without_seed(settings: Settings) -> Settings:
+    """What runs that differ in the seed, or in where they were computed, have in common."""
+    return replace(settings, training=replace(settings.training, seed=0, device="auto"))
 
 
 def _common_name(group: Sequence[Record]) -> str:

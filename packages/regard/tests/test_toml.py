@@ -110,5 +110,5 @@ def test_pipes_and_folders_are_no_files(read, tmp_path):
 def test_true_is_no_variance(tmp_path):
     for words in ("isotropic = true", 'isotropic = "1"', "isotropic = 1e400"):
         (tmp_path / "x.toml").write_text(f"orthonormal = 3\n{words}\n")
-        with pytest.raises(InputError, match="isotropic must be (one|a) finite number"):
+        with pytest.raises(InputError, match=r"isotropic must be (one|a) finite number"):
             read_model(tmp_path / "x.toml")

@@ -2,8 +2,8 @@
 
 A text is written once, as in "some $q$ with $||q|| <= 2 sqrt(2) ln(n/eps)$". :func:`readable` shows its formulas in
 Unicode, for the terminal: ‖q‖ ≤ 2 √2 ln(n/ε). :func:`latex` writes one in LaTeX, for pictures and for MathML;
-:func:`without_marks` leaves them as they were typed, for files. All three read a formula with one regular expression, TOKEN,
-and what no dollar signs enclose is never touched: names that somebody types need no protection.
+:func:`without_marks` leaves them as they were typed, for files. All three read a formula with one regular expression,
+TOKEN, and what no dollar signs enclose is never touched: names that somebody types need no protection.
 """
 
 from __future__ import annotations

@@ -11,7 +11,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard import arrays as arrays
+    from regard import attention as attention
+    from regard import design as design
+    from regard import examples as examples
+    from regard import lowrank as lowrank
+    from regard import noise as noise
+    from regard import positions as positions
+    from regard import subspace as subspace
+    from regard import symmetry as symmetry
+    from regard import translator as translator
     from regard.attention import attend as attend
+    from regard.coursework.catalogue import claims as claims
 
 __version__ = "0.2.0"  # as in pyproject.toml: asking importlib.metadata for it would be slow
 

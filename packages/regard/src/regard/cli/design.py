@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+import regard  # its rooms load when they are first used: no --help needs NumPy
 from regard.cli.output import AsJson, Details, Group, Progress, as_typed, check_file, echo, load, note, show
 from regard.errors import InputError
 from regard.pictures import ENDINGS
@@ -82,14 +83,12 @@ class SharedOptions:
 
     def answer(self, ask: Callable[[], Design | Ceiling], keys: Any) -> NoReturn:
         """Ask, write what was asked for, and print."""
-        from regard.design.certificate import write_certificate
-
         # before the question, which may take minutes: a name that cannot be written is refused at once
         check_file(self.out, (".json",))
         check_file(self.plot, ENDINGS)
         answer = ask()
         if self.out is not None:
-            write_certificate(self.out, answer.certificate)
+            regard.design.certificate.write_certificate(self.out, answer.certificate)
             note(f"certificate written to {self.out}")
         if self.plot is not None:
             from regard.design import pictures  # slow to import
@@ -125,8 +124,6 @@ def copy(words: Words = None, eps: Eps = None, *, shared: SharedOptions) -> None
 
     regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01
     """
-    from regard import design
-
     eps = 0.01 if eps is None and shared.max_norm is None else eps
     array, options, indices = shared.read(words, "copy")
     if len(indices) > 1:
@@ -134,8 +131,8 @@ def copy(words: Words = None, eps: Eps = None, *, shared: SharedOptions) -> None
             raise typer.BadParameter("several keys are copied together with --eps only; ask for --max-norm one by one.")
         shared.refuse_files()
         del options["max_norm"]
-        _show_several(design.copy_many(array, indices, eps=eps, **options), shared.as_json)
-    shared.answer(lambda: design.copy(array, indices[0], eps=eps, **options), array)
+        _show_several(regard.design.copy_many(array, indices, eps=eps, **options), shared.as_json)
+    shared.answer(lambda: regard.design.copy(array, indices[0], eps=eps, **options), array)
 
 
 @app.command()
@@ -150,11 +147,9 @@ def share(words: Words = None, eps: Eps = None, *, shared: SharedOptions) -> Non
 
     regard design share example:orthonormal 1 4 --eps 0.01
     """
-    from regard import design
-
     eps = 0.01 if eps is None and shared.max_norm is None else eps
     array, options, indices = shared.read(words, "share")
-    shared.answer(lambda: design.share(array, indices, eps=eps, **options), array)
+    shared.answer(lambda: regard.design.share(array, indices, eps=eps, **options), array)
 
 
 @app.command()
@@ -176,15 +171,13 @@ def match(
 
     regard design match --keys "1,0; 0,1" "0.9,0.1" --kl 0.01
     """
-    from regard import design
-
     kl = 0.01 if kl is None and shared.max_norm is None else kl
     spec, rest = shared.split(words, "match")
     if len(rest) != 1:
         raise typer.BadParameter("match takes the keys and one target distribution, a file or the shares themselves.")
     array, options = shared.load(spec)
     target = load(rest[0], "target", ndim=1)
-    shared.answer(lambda: design.match(array, target, kl=kl, **options), array)
+    shared.answer(lambda: regard.design.match(array, target, kl=kl, **options), array)
 
 
 @app.command()
@@ -206,17 +199,15 @@ def ceiling(
 
     regard design ceiling example:square 4
     """
-    from regard import design
-
     everything = everything or every_row
     array, options, indices = shared.read(words, "ceiling", least=0 if everything else 1)
     if everything and indices:
         raise typer.BadParameter("--all and --all-rows are every key; leave the numbers out, or these options.")
     if everything or len(indices) > 1:
         shared.refuse_files()
-        table = design.ceilings(array, None if everything else indices, progress=Progress("ceilings"), **options)
+        table = regard.design.ceilings(array, None if everything else indices, progress=Progress("ceilings"), **options)
         _show_several(table, shared.as_json, whole=every_row or not everything or shared.details)
-    shared.answer(lambda: design.ceiling(array, indices[0], **options), array)
+    shared.answer(lambda: regard.design.ceiling(array, indices[0], **options), array)
 
 
 @app.command()
@@ -238,12 +229,9 @@ def verify(
 
     regard design verify square.json --keys example:square
     """
-    from regard.design import verify as check
-    from regard.design.certificate import read_answers
-
     # a certificate carries its own scale and mask
     array = load(keys, "keys", ndim=2)
-    *first, last = [check(answer, array) for answer in read_answers(result)]
+    *first, last = [regard.design.verify(answer, array) for answer in regard.design.certificate.read_answers(result)]
     for checked in first:
         echo(checked.to_json() if as_json else f"{checked}\n")
     if not all(checked.holds for checked in first):
@@ -287,15 +275,12 @@ def winnable(
 
     A model's embedding: regard design winnable model.safetensors:embeddings.word_embeddings.weight --out proof.json
     """
-    from regard.design.winnable_check import verify_winnable
-    from regard.design.winnable_rows import winnable as decide
-
     for path in (out, resume):
         check_file(path, (".json",))
     array = load(rows, "rows", dtype=None)
     if verify is not None:
-        show(verify_winnable(array, verify), as_json=as_json)
-    result = decide(array, jobs=jobs, seconds=seconds, checkpoint=resume, progress=Progress("Rows"))
+        show(regard.design.verify_winnable(array, verify), as_json=as_json)
+    result = regard.design.winnable(array, jobs=jobs, seconds=seconds, checkpoint=resume, progress=Progress("Rows"))
     if out is not None:
         result.save(out)
     if result.undecided_rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import webbrowser
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
@@ -91,8 +92,6 @@ def _import_torch_early(runs: Path) -> None:
 
     Where there is no run, the package's own translates, which needs no torch.
     """
-    from importlib.util import find_spec
-
     from regard.lab.run_list import has_runs
     from regard.web.background_tasks import start_early
 

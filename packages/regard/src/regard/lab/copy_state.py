@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import regard
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.projection import QUERY, Plane, Scene, Sphere, direction
@@ -85,12 +86,10 @@ class CopySetup:
 
 @lru_cache(maxsize=8)  # a query that is dragged changes nothing of it
 def _shortest_query(rows: tuple[tuple[float, ...], ...], chosen: tuple[int, ...], eps: float) -> Design | str:
-    from regard import design
-
     try:
         if len(chosen) == 1:
-            return design.copy(np.array(rows), chosen[0], eps=eps)
-        return design.share(np.array(rows), list(chosen), eps=eps)
+            return regard.design.copy(np.array(rows), chosen[0], eps=eps)
+        return regard.design.share(np.array(rows), list(chosen), eps=eps)
     except CouldNotFindOut as error:
         return str(error)
 

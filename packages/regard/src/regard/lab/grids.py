@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+import regard
+from regard.examples import example
 from regard.lab.copy_state import START, STARTS, read_setup
 from regard.lab.hidden_parts import ANSWERS
 from regard.lab.page import pages
@@ -22,6 +24,7 @@ from regard.lab.pages.copy import EPS
 from regard.lab.projection import QUERY
 from regard.lab.state import State, format_rows
 from regard.translator.runs.files import EXAMPLE, FOLDER
+from regard.translator.runs.settings import load_settings
 
 DIRECTIONS, NORMS = 16, (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 SPREADS = ("0", "0.1", "0.2", "0.3", "0.5", "0.8", "1", "2", "4")
@@ -179,8 +182,6 @@ def _moves(orders: Sequence[str], count: int) -> dict[str, dict[str, Any]]:
 
 
 def _rank(start: dict[str, str]) -> list[Grid]:
-    from regard.examples import example
-
     made = []
     for name in _put_first(start["matrix"].removeprefix("example:"), rank.MATRICES):
         most = min(*example(name).shape, RANKS)
@@ -192,8 +193,6 @@ def _rank(start: dict[str, str]) -> list[Grid]:
 
 def _translator(start: dict[str, str]) -> list[Grid]:
     """The package's own run, every head of a few sentences; none of the folder's runs, which are somebody's own."""
-    from regard.translator.runs.settings import load_settings
-
     model = load_settings(FOLDER / "settings.toml").model
     axes = {"layer": tuple(map(str, range(model.decoder_layers))), "head": tuple(map(str, range(model.heads)))}
     rest = {name: value for name, value in start.items() if name not in axes}
@@ -206,13 +205,11 @@ def _sentences() -> list[str]:
 
 
 def _claims(start: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
-    from regard.coursework.catalogue import claims as catalogue
-
     shown = ("picture",) if ANSWERS in hidden else claims.SHOWN
     rest = {name: value for name, value in start.items() if name not in ("show", "claim")}
     return [
         Grid(fixed={**rest, "claim": name}, axes={"show": shown})
-        for name in _put_first(start["claim"], list(catalogue))
+        for name in _put_first(start["claim"], list(regard.claims))
     ]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy  # its rooms load when they are first used
 from numpy.typing import NDArray
 
 from regard.array_types import Float
@@ -142,11 +143,9 @@ def _degrees(direction: Float) -> list[float]:
 
 def hull_edges(points: Float) -> list[tuple[int, int]]:
     """Pairs of points that an edge of the convex hull joins, for drawing only: in plane and space."""
-    from scipy.spatial import ConvexHull, QhullError
-
     try:
-        faces = ConvexHull(points).simplices
-    except (QhullError, ValueError):
+        faces = scipy.spatial.ConvexHull(points).simplices
+    except (scipy.spatial.QhullError, ValueError):
         return []  # too few points, or all in a line or plane: there is no hull to draw
     sides = [(face[i], face[j]) for face in faces for i in range(len(face)) for j in range(i)]
     return sorted({(int(min(side)), int(max(side))) for side in sides})

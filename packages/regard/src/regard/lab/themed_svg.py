@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
+from regard.pictures import figure, svg
+
 SVG = "http://www.w3.org/2000/svg"
 INK = {
     "#000000": "currentColor",
@@ -20,8 +22,6 @@ INK = {
 
 def draw_svg(draw: Callable[[Any], None]) -> str:
     """What ``draw`` puts into a new figure, as SVG for the page."""
-    from regard.pictures import figure, svg
-
     made = figure()
     draw(made)
     return themed_svg(svg(made))

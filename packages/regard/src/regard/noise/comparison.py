@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.array_types import Real
+from regard.arrays import as_array
 from regard.errors import InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
 from regard.noise.random_keys import Study, expected_error, study
@@ -17,7 +18,7 @@ from regard.noise.weights import weight_moments
 from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
-from regard.written_numbers import in_full
+from regard.written_numbers import at_most, in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,7 +113,7 @@ class Comparison(Result):
     def _why(self) -> list[str]:
         accuracy = max(self.one.error_accuracy, self.two.error_accuracy)
         return [
-            f"Errors by integrals, accurate to {accuracy:.1g}.",
+            f"Errors by integrals, accurate to {at_most(accuracy, 1)}.",
             f"$P(k_0.mu_0 < 0) = Phi(-1/sqrt({self.spread + self.iso:g})) =$ {self.negative_probability:.4%}, at every "
             "scale: such a key points away from its mean, and the first of the two heads drops $v_0$ for other values.",
         ]
@@ -142,6 +143,7 @@ def compare(
     >>> round(result.one.error, 6), round(result.two.error, 6), round(result.negative_probability, 4)
     (0.446109, 0.040452, 0.0807)
     """
+    as_array(scale, "scale")
     if not (np.isfinite(scale) and scale > 0):
         raise InputError(f"scale must be a positive number, not {scale:g}.")
     model = gaussian_setting(keys, spread=spread, iso=iso)

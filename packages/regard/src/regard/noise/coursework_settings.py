@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from regard.array_types import Real
 from regard.errors import InputError
@@ -147,8 +148,6 @@ def two_heads_bound(keys: int, *, iso: float, scale: float) -> float:
 
 
 def _log_phi(x: float) -> float:
-    from scipy.special import log_ndtr
-
     return float(log_ndtr(x))
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy  # its rooms load when they are first used: half of it is never needed
+from scipy.special import ndtri
 
 from regard.array_types import Real
 from regard.attention import softmax
@@ -67,15 +69,18 @@ class Sampler:
         """Scores from one scramble of 2^m Sobol points."""
         normals, uniforms = self.dimensions
         points = sobol_points(normals + uniforms, log2_count, generator)
-        from scipy.special import ndtri
-
         return self(ndtri(points[:, :normals]), points[:, normals:])
+
+
+def half_interval(estimates: Real) -> Real:
+    """Half a 95 % interval of the mean of independent estimates, one per row (Student's t)."""
+    count = len(estimates)
+    return np.asarray(scipy.stats.t.ppf(0.975, count - 1) * estimates.std(axis=0, ddof=1) / np.sqrt(count))
 
 
 def sobol_points(dimension: int, log2_count: int, generator: np.random.Generator) -> Real:
     """One scramble of 2^m Sobol points in the open cube."""
-    from scipy.stats.qmc import Sobol
-
+    Sobol = scipy.stats.qmc.Sobol
     if dimension > Sobol.MAXDIM:
         raise InputError(f"Sobol points have at most {Sobol.MAXDIM} dimensions, not {dimension}: use fewer keys.")
     points = Sobol(dimension, scramble=True, rng=generator).random_base2(log2_count)

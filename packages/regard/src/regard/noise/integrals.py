@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import flint
 import numpy as np
+import scipy
 
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut
@@ -147,10 +148,8 @@ def expected_kernels(law: KeyLaw, head: int, t: Real, orders: tuple[int, ...], r
 
 def _correlate(values: Real, weights: Real) -> Real:
     if len(values) * len(weights) > 2**25:
-        from scipy.signal import fftconvolve
-
         # the Fourier transform leaves -1e-17 where the truth is 0, and logarithms follow
-        far: Real = np.maximum(fftconvolve(values, weights, mode="valid"), 0.0)
+        far: Real = np.maximum(scipy.signal.fftconvolve(values, weights, mode="valid"), 0.0)
         return far
     out: Real = np.correlate(values, weights, mode="valid")
     return out

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from scipy.special import expit
 
 from regard.array_types import Real
@@ -115,7 +116,6 @@ def _solve(law: WeightLaw, level: float) -> Value:
 
     The root is as uncertain as far one must go from it until the probability has moved by its own uncertainty.
     """
-    from scipy.optimize import brentq
 
     def excess(x: float) -> float:
         return law.above(float(expit(x))).value - (1 - level)
@@ -124,7 +124,7 @@ def _solve(law: WeightLaw, level: float) -> Value:
     if excess(low) <= 0 or excess(high) >= 0:
         end = float(excess(low) > 0)
         return Value(end, 1e-12)  # all of the law is at that end
-    root = float(brentq(excess, low, high, xtol=1e-10, rtol=1e-12))
+    root = float(scipy.optimize.brentq(excess, low, high, xtol=1e-10, rtol=1e-12))
     error, reach = law.above(float(expit(root))).accuracy, 1e-10
     while reach < 700 and min(excess(root - reach), -excess(root + reach)) < error:
         reach *= 10

@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 from regard.array_types import Real
 from regard.attention import log_sum_exp, softmax
 from regard.errors import InputError
-from regard.noise.draws import Sampler, make_generator, sobol_points
+from regard.noise.draws import Sampler, half_interval, make_generator, sobol_points
 from regard.noise.scores import KeyLaw, Scores, merge_equal_laws
 from regard.noise.values import ROUNDING, Value
 
@@ -84,14 +84,11 @@ class PivotLaw:
 
 
 def interval(each: Real, points: int) -> Value:
-    """The mean of the scrambles with half a 95 % interval (Student's t).
+    """The mean of the scrambles with half a 95 % interval.
 
     What fewer than three of all the points would show cannot be excluded, so near 0 and near 1 it is at least 3/points.
     """
-    from scipy.stats import t
-
-    mean = float(each.mean())
-    half = float(t.ppf(0.975, len(each) - 1) * each.std(ddof=1) / np.sqrt(len(each)))
+    mean, half = float(each.mean()), float(half_interval(each))
     rare = mean < 3 / points or abs(1 - mean) < 3 / points
     return Value(mean, max(half, 3 / points if rare else 0.0) + ROUNDING)
 

@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.fft import irfft, rfft
 from scipy.fft import next_fast_len
 from scipy.special import gammainccinv, gammaincinv, loggamma, ndtri
@@ -87,9 +88,7 @@ class Transform:
 
 
 def _spline(x: Real, y: Real) -> Any:
-    from scipy.interpolate import make_interp_spline
-
-    return make_interp_spline(x, y, k=7)
+    return scipy.interpolate.make_interp_spline(x, y, k=7)
 
 
 BLOCK = 64  # places whose exponentials serve all other blocks

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from regard.array_types import Real
+from regard.arrays import as_array
 from regard.attention import softmax
 from regard.errors import InputError
 from regard.noise.draws import make_generator, sobol_points
@@ -24,7 +27,7 @@ from regard.noise.scores import score_laws
 from regard.noise.weights import weight_moments
 from regard.progress import Progress
 from regard.results import Result
-from regard.written_numbers import in_full
+from regard.written_numbers import at_most, in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +65,7 @@ class OptimisedQueries(Result):
             [
                 f"{what[0].upper()}{what[1:]} of norm at most {in_full(self.max_norm)}: E||c - target||^2 = "
                 f"{self.error:.8g} ({self.bias_squared:.3g} bias^2 + {self.variance:.8g} variance; by "
-                f"{self.method}, accurate to {self.error_accuracy:.1g}).",
+                f"{self.method}, accurate to {at_most(self.error_accuracy, 1)}).",
                 f"The designed queries at their best scale reach {self.designed_error:.8g}: {gain:.3g} times as much.",
                 f"Norms used: {norms}. Found by '{self.found_from}' of {len(self.starts)} descents, whose values on "
                 "sample points (four times as many for the refined ones) only roughly compare: "
@@ -104,6 +107,7 @@ def optimise(
     """
     if heads < 1:
         raise InputError(f"heads must be at least 1, not {heads}.")
+    as_array(max_norm, "max_norm")
     if not (np.isfinite(max_norm) and max_norm > 0):
         raise InputError(f"max_norm must be a positive number, not {max_norm:g}.")
     if starts < 0 or points < 2:
@@ -179,8 +183,6 @@ def designed_queries(model: NoiseModel, heads: int, target: Sequence[int]) -> Re
 
 def best_designed(model: NoiseModel, heads: int, max_norm: float, V: Real, target: tuple[int, ...]) -> Real:
     """The designed queries at the scale that does best within the budget, from 24 scales and a refinement."""
-    from scipy.optimize import minimize_scalar
-
     base = designed_queries(model, heads, target)
     largest = max_norm / float(np.linalg.norm(base, axis=1).max()) if base.any() else 1.0
 
@@ -194,7 +196,9 @@ def best_designed(model: NoiseModel, heads: int, max_norm: float, V: Real, targe
     if k == len(grid) - 1:
         return largest * base
     low = grid[k - 1] if k else 0.0
-    fine = minimize_scalar(error, bounds=(low, grid[k + 1]), method="bounded", options={"xatol": 1e-5 * largest})
+    fine = scipy.optimize.minimize_scalar(
+        error, bounds=(low, grid[k + 1]), method="bounded", options={"xatol": 1e-5 * largest}
+    )
     return float(fine.x if fine.fun <= errors[k] else grid[k]) * base
 
 
@@ -228,8 +232,6 @@ def _to_norm(Q: Real, norm: float) -> Real:
 
 def _descend(surrogate: Surrogate, start: Real, max_norm: float) -> tuple[float, Real]:
     """Sequential quadratic programming from one start, in units of the budget; the end is put back into the ball."""
-    from scipy.optimize import minimize
-
     shape = start.shape
 
     def value(x: Real) -> tuple[float, Real]:
@@ -247,7 +249,9 @@ def _descend(surrogate: Surrogate, start: Real, max_norm: float) -> tuple[float,
 
     ball = {"type": "ineq", "fun": room, "jac": room_slope}
     options = {"maxiter": 200, "ftol": 1e-9}
-    end = minimize(value, start.ravel() / max_norm, jac=True, method="SLSQP", constraints=[ball], options=options)
+    end = scipy.optimize.minimize(
+        value, start.ravel() / max_norm, jac=True, method="SLSQP", constraints=[ball], options=options
+    )
     Q = end.x.reshape(shape) if np.isfinite(end.x).all() else start / max_norm
     Q = max_norm * Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), 1.0)
     # SLSQP may stop outside the ball or at a worse point: the start is then the better end
@@ -267,8 +271,6 @@ class Surrogate:
         points: int,
         generator: np.random.Generator,
     ) -> None:
-        from scipy.special import ndtri
-
         self.model, self.heads, self.values = model, heads, values
         self.goal = values[list(target)].mean(axis=0)
         n = model.keys

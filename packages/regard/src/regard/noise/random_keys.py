@@ -81,7 +81,7 @@ class Study(Result):
         return [
             f"Random keys, {heads}; the target is the mean of the values of keys {wanted} (counted from 0).",
             f"E||c - target||^2 = {self.error:.10g} = {self.bias_squared:.4g} (bias^2) + {self.variance:.10g} "
-            f"(variance), by {_HOW[self.method]}, {kind} {self.error_accuracy:.1g}.",
+            f"(variance), by {_HOW[self.method]}, {kind} {at_most(self.error_accuracy, 1)}.",
         ]
 
     def _weight_lines(self) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from regard.array_types import Real
 from regard.attention import softmax
 from regard.errors import CouldNotFindOut, InputError
-from regard.noise.draws import MOST_OUTCOMES, Sampler, chunks, make_generator, outcomes
+from regard.noise.draws import MOST_OUTCOMES, Sampler, chunks, half_interval, make_generator, outcomes
 from regard.noise.integrals import COARSE, FINE, cross_moments, head_moments
 from regard.noise.scores import Scores
 from regard.progress import Progress
@@ -178,9 +178,6 @@ def _averages(weights: Real) -> tuple[Real, Real]:
 
 
 def _interval(parts: list[Real]) -> tuple[Real, float]:
-    """The mean of independent estimates and half the widest 95 % interval among the entries (Student's t)."""
-    from scipy.stats import t
-
+    """The mean of independent estimates and half the widest 95 % interval among the entries."""
     stack = np.stack(parts)
-    half = t.ppf(0.975, len(parts) - 1) * stack.std(axis=0, ddof=1) / np.sqrt(len(parts))
-    return stack.mean(axis=0), float(half.max())
+    return stack.mean(axis=0), float(half_interval(stack).max())

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.array_types import Float
-from regard.arrays import check_array
+from regard.arrays import as_array, check_array
 from regard.errors import InputError
 
 
@@ -33,6 +33,7 @@ def check_base(base: float) -> float:
     """The base of the frequencies, if it makes them fall."""
     if isinstance(base, bool) or not isinstance(base, (int, float)) or not 1 < base <= 1e300:
         raise InputError(f"base is {base!r}, but frequencies are base^(-2i/dim): give a number above 1.")
+    as_array(base, "base")
     return base
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import scipy
 
 from regard.array_types import Float, Whole
 from regard.progress import Progress
@@ -57,9 +58,7 @@ def nearest_rows(table: Float, *, progress: Progress | None = None) -> tuple[Pai
 
 def _nearest_by_tree(table: Float) -> tuple[Pair, float]:
     """The same by a k-d tree: its least distance, then all pairs about that far apart, from their differences."""
-    from scipy.spatial import cKDTree
-
-    tree = cKDTree(table)
+    tree = scipy.spatial.cKDTree(table)
     least = float(tree.query(table, k=2)[0][:, 1].min())
     pairs = tree.query_pairs(least * (1 + 1e-9), output_type="ndarray")
     squares = ((table[pairs[:, 0]] - table[pairs[:, 1]]) ** 2).sum(axis=1)

@@ -8,6 +8,7 @@ disturbed (:mod:`regard.torch_arithmetic`).
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +34,6 @@ class Arithmetic:
 
 def is_module(map: Any) -> bool:
     """Whether it is a torch module; torch is not imported to find out."""
-    import sys
-
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(map, torch.nn.Module)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import regard
 from regard.coursework.problem_sets import SETS
 from regard.errors import InputError
 from regard.lab.formula_text import typeset
 from regard.lab.hidden_parts import ANSWERS, REFUSED
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
+from regard.lab.themed_svg import draw_svg
 from regard.notation import latex_lines, readable
 from regard.web.background_tasks import BackgroundTasks
 
@@ -25,9 +27,7 @@ tasks = BackgroundTasks("regard.lab.pages.claims")
 
 def answer(state: State) -> Answer:
     """A claim, its picture, and the verdict once it is asked for."""
-    from regard.coursework.catalogue import claims
-
-    selected = claims.of(state.text("of"), state.text("question") or None) if state.text("of") else None
+    selected = regard.claims.of(state.text("of"), state.text("question") or None) if state.text("of") else None
     claim, moved = _current_claim(selected, state.text("claim"))
     given = {} if moved else _parse_parameters(claim, state.text("set"))
     show = state.choice("show", SHOWN)
@@ -74,10 +74,8 @@ def answer(state: State) -> Answer:
 
 def _current_claim(selected: QuestionSelection | None, name: str) -> tuple[Claim, bool]:
     """The claim that is shown, and whether the filter moved there: one that it leaves out gives way to its first."""
-    from regard.coursework.catalogue import claims
-
     if selected is None or name in [claim.name for claim in selected.claims]:
-        return claims[name], False
+        return regard.claims[name], False
     return selected.claims[0], True
 
 
@@ -102,8 +100,10 @@ def _checklists(selected: QuestionSelection | None, claim: Claim) -> list[dict[s
     return [
         {
             "question": one.question,
+            "asks": str(SETS[one.set].question(one.question)),
             "points": one.points,
-            "items": [{"text": item.text, "worth": item.worth} for item in one.items],
+            "items": [{**vars(item), "worth": item.worth} for item in one.items],
+            "full": one.full_answer,
         }
         for one in asked
     ]
@@ -121,11 +121,9 @@ def _parse_parameters(claim: Claim, text: str) -> dict[str, float]:
 @cache
 def _topics() -> dict[str, list[str]]:
     """The names of all claims by topic."""
-    from regard.coursework.catalogue import claims
-
     topics: dict[str, list[str]] = {}
-    for name in claims:
-        topics.setdefault(claims[name].topic, []).append(name)
+    for name in regard.claims:
+        topics.setdefault(regard.claims[name].topic, []).append(name)
     return topics
 
 
@@ -169,13 +167,18 @@ def _say(claim: Claim, show: str, verdict: dict[str, Any] | None) -> tuple[str, 
         return ("Checking …",)
     if verdict["asked"]:
         return (f"{claim.name}: {verdict['status']} for {verdict['asked']}, by the reading that has its premise.",)
+    if len({one["status"] for one in verdict["sets"]}) > 1:  # one verdict for all would be wrong for somebody
+        by_set = "; ".join(
+            f"{one['status']} for {one['set']}, {' and '.join(one['questions'])}" for one in verdict["sets"]
+        )
+        return (f"{claim.name}: {by_set}.",)
     return (f"{claim.name}: {verdict['status']}, by its first reading, which is the statement's own.",)
 
 
 def _python(claim: Claim, given: dict[str, float], show: str, of: str) -> str:
     options = [f"{name}={shortest_text(value)}" for name, value in given.items()]
     whose = f'.for_set("{of}")' if of else ""
-    verb = {"picture": "claim", "verdict": f"claim.check({{}}){whose}", "proof": f"claim.answered({{}}){whose}"}[show]
+    verb = {"picture": "claim", "verdict": f"claim.check({{}}){whose}", "proof": f"claim.solution({{}}){whose}"}[show]
     return "\n".join(
         [
             "from regard.coursework.catalogue import claims",
@@ -194,13 +197,12 @@ def _shell(claim: Claim, given: dict[str, float], show: str, of: str) -> str:
 
 def _command_words(claim: Claim, of: str) -> str:
     """The set and the question where these name the claim, or else its name."""
-    from regard.coursework.catalogue import claims
     from regard.coursework.set_questions import shell_label
 
     source = claim.source_in(of)
     if source is None:
         return claim.name
-    selected = claims.of(of, source.question)
+    selected = regard.claims.of(of, source.question)
     return f"{of} {shell_label(source.question)}" if selected.central == (claim,) else claim.name
 
 
@@ -209,21 +211,16 @@ def _command_words(claim: Claim, of: str) -> str:
 
 def draw_claim(claim: str, parameters: dict[str, float]) -> dict[str, Any]:
     """The claim's picture as SVG, or why there is none."""
-    from regard.coursework.catalogue import claims
-    from regard.lab.themed_svg import draw_svg as picture
-
-    chosen = claims[claim].resolve_parameters(**parameters)
+    chosen = regard.claims[claim].resolve_parameters(**parameters)
     try:
-        return {"svg": picture(lambda figure: claims[claim].draw_into(figure, **chosen)), "why": ""}
+        return {"svg": draw_svg(lambda figure: regard.claims[claim].draw_into(figure, **chosen)), "why": ""}
     except InputError as error:  # no matplotlib: the verdicts do without
         return {"svg": "", "why": str(error)}
 
 
 def check_claim(claim: str, parameters: dict[str, float], proof: bool, of: str = "") -> dict[str, Any]:
     """The verdicts on a claim's readings, decided by the premise of a set if one is chosen, and its proof if wanted."""
-    from regard.coursework.catalogue import claims
-
-    verdict = claims[claim].solution(**parameters) if proof else claims[claim].check(**parameters)
+    verdict = regard.claims[claim].solution(**parameters) if proof else regard.claims[claim].check(**parameters)
     return (verdict.for_set(of) if of else verdict).marked_dict()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import regard
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_reasons import attention_steps, why_ceilings_fall, why_the_shortest
@@ -28,14 +29,12 @@ EPS = ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "
 
 def answer(state: State) -> Answer:
     """Everything about the keys and the query of a state."""
-    from regard import attend
-
     answers = ANSWERS not in state.hidden
     if not answers and "use" in state.text("do"):
         raise InputError(REFUSED)
     bench, complaints = apply_actions(read_setup(state), state.text("do"))
     keys = bench.keys
-    own = attend(bench.vector, keys, keys)
+    own = regard.attend(bench.vector, keys, keys)
     ceilings: list[Ceiling | None] = (
         list(_ceilings(tuple(map(tuple, keys.tolist())))) if answers else [None] * len(keys)
     )
@@ -59,14 +58,11 @@ def answer(state: State) -> Answer:
 @lru_cache(maxsize=8)  # a query that is dragged changes no ceiling
 def _ceilings(rows: tuple[tuple[float, ...], ...]) -> tuple[Ceiling | None, ...]:
     """The most that each key can ever get; None where that could not be pinned down."""
-    from regard import design
-
     keys = np.array(rows)
-
     ceilings: list[Ceiling | None] = []
     for index in range(len(keys)):
         try:
-            ceilings.append(design.ceiling(keys, index))
+            ceilings.append(regard.design.ceiling(keys, index))
         except CouldNotFindOut:
             ceilings.append(None)
     return tuple(ceilings)
@@ -74,10 +70,8 @@ def _ceilings(rows: tuple[tuple[float, ...], ...]) -> tuple[Ceiling | None, ...]
 
 def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
     """The convex combination of other keys that equals the key: the proof of its ceiling; empty where there is none."""
-    from regard.design.certificate import floats
-
     combination = ceiling.certificate.combination
-    weights = [] if combination is None else floats(combination.weights).tolist()
+    weights = [] if combination is None else regard.design.certificate.floats(combination.weights).tolist()
     others = [i for i in range(len(weights) + 1) if i != ceiling.key]
     return [(i, weight) for i, weight in zip(others, weights, strict=True) if weight > 0] if weights else []
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import regard
 from regard.array_types import Real
 from regard.lab.page import Answer, Explanation, Number, Page, tex
 from regard.lab.state import State, shortest_text
@@ -42,9 +43,7 @@ class Setting:
 
     @cached_property
     def model(self) -> NoiseModel:
-        from regard import noise
-
-        return noise.gaussian_setting(self.keys, spread=self.spread, iso=self.iso)
+        return regard.noise.gaussian_setting(self.keys, spread=self.spread, iso=self.iso)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +63,7 @@ class Heads:
 
 def answer(state: State) -> Answer:
     """The laws of weight and output for one head and for two."""
-    from regard import noise
-
+    noise = regard.noise
     setting = Setting(
         keys=state.whole_number("keys", least=2, most=20),
         spread=state.number("spread", least=0, most=4),
@@ -87,12 +85,10 @@ def answer(state: State) -> Answer:
 
 
 def _heads(setting: Setting, queries: Real) -> Heads:
-    from regard import noise
-    from regard.noise.random_keys import expected_error
-
+    noise = regard.noise
     scores = noise.score_laws(setting.model, queries)
     moments = noise.weight_moments(scores)
-    bias, variance = expected_error(moments, np.eye(setting.keys), (0, 1))
+    bias, variance = noise.random_keys.expected_error(moments, np.eye(setting.keys), (0, 1))
     return Heads(queries=queries, moments=moments, law=noise.weight_law(scores, 0), bias=bias, variance=variance)
 
 
@@ -112,11 +108,8 @@ def _picture(setting: Setting, one: Heads, two: Heads) -> dict[str, Any]:
 
 def _bins(law: WeightLaw) -> Real:
     """The probability of each of BINS equal intervals of the weight, for the eye: more exactly than a pixel."""
-    from regard.noise.law_transform import TransformLaw
-    from regard.noise.law_two_heads import TwoHeadsLaw
-
     shares = np.arange(1, BINS) / BINS
-    if isinstance(law, TransformLaw | TwoHeadsLaw):
+    if isinstance(law, regard.noise.law_transform.TransformLaw | regard.noise.law_two_heads.TwoHeadsLaw):
         inside = law.sketch(shares)
     else:
         inside = np.array([law.above(share).value for share in shares.tolist()])
@@ -126,10 +119,9 @@ def _bins(law: WeightLaw) -> Real:
 
 def _chance_above(law: WeightLaw) -> float:
     """The probability of more than SHARE; the error estimate, half of the work, is not shown here."""
-    from regard.noise.law_transform import TransformLaw
-    from regard.noise.law_two_heads import TwoHeadsLaw
-
-    return law.value_above(SHARE) if isinstance(law, TransformLaw | TwoHeadsLaw) else law.above(SHARE).value
+    if isinstance(law, regard.noise.law_transform.TransformLaw | regard.noise.law_two_heads.TwoHeadsLaw):
+        return law.value_above(SHARE)
+    return law.above(SHARE).value
 
 
 def _draws(setting: Setting) -> Real:
@@ -146,12 +138,10 @@ def _standard(keys: int, dimension: int) -> Real:
 
 def _output(heads: Heads, draws: Real) -> dict[str, Any]:
     """Outputs along v_0 and v_1: of the draws, and the computed mean with one standard deviation around it."""
-    from regard.attention import averaged_heads
-
     values = np.eye(draws.shape[1])
     covariance = heads.moments.covariance[:2, :2]
     return {
-        "draws": averaged_heads(heads.queries, draws, values).output[:, :2].round(4),
+        "draws": regard.attention.averaged_heads(heads.queries, draws, values).output[:, :2].round(4),
         "mean": heads.moments.mean[:2],
         "deviation": _ellipse(heads.moments.mean[:2], covariance, 1.0),
     }
@@ -180,13 +170,11 @@ def _numbers(one: Heads, two: Heads, negative: float) -> tuple[Number, ...]:
 
 
 def _say(setting: Setting, one: Heads, two: Heads, negative: float) -> tuple[str, ...]:
-    from regard import noise
-
     ratio = one.error / two.error
     nearer = f"is {ratio:.3g} times smaller with two heads" if ratio > 1 else "is no smaller with two heads here"
-    swings = noise.swing_is_bimodal(setting.iso, setting.spread, setting.scale)
+    swings = regard.noise.swing_is_bimodal(setting.iso, setting.spread, setting.scale)
     why = "has two peaks: the head swings" if swings else "has one peak: nothing swings yet"
-    along, across = noise.shape_of_noise(setting.model)
+    along, across = regard.noise.shape_of_noise(setting.model)
     return (
         f"The mean squared error {nearer}. For key 0 against key 1 alone the weight {why}.",
         f"In {negative:.2%} of draws key 0 points away from its mean (marked ×), at every scale of the query: there "

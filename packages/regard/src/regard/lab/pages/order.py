@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import regard
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_state import QUEUE
@@ -153,13 +154,10 @@ def order_after(order: str, action: str) -> str:
 
 @lru_cache(maxsize=8)  # another length or number format changes nothing of it
 def _outputs(words: tuple[str, ...], order: tuple[int, ...], positions: bool, dim: int, seed: int) -> Outputs:
-    from regard.positions import sinusoidal
-    from regard.symmetry import random_layer, symmetry
-
     count, moved = len(words), list(order)
     X = np.array([np.random.default_rng([seed, *word.encode()]).standard_normal(dim) for word in words])
-    layer = random_layer(dim, seed=seed)
-    Phi = sinusoidal(count, dim) if positions else np.zeros((count, dim))
+    layer = regard.symmetry.random_layer(dim, seed=seed)
+    Phi = regard.positions.sinusoidal(count, dim) if positions else np.zeros((count, dim))
 
     def g(rows: Float) -> Float:
         return layer(rows + Phi)
@@ -167,17 +165,15 @@ def _outputs(words: tuple[str, ...], order: tuple[int, ...], positions: bool, di
     return Outputs(
         first=g(X)[moved],
         second=g(X[moved]),
-        verdict=symmetry(g, length=count, dim=dim, trials=TRIALS, name="g"),
+        verdict=regard.symmetry.symmetry(g, length=count, dim=dim, trials=TRIALS, name="g"),
     )
 
 
 @lru_cache(maxsize=256)
 def _positions(dim: int, length: int, format: str) -> Positions | str:
     """What is known about the positions; a sentence where that could not be found out."""
-    from regard.positions import positions
-
     try:
-        return positions(dim=dim, length=length, format=format)
+        return regard.positions.positions(dim=dim, length=length, format=format)
     except CouldNotFindOut as error:
         return str(error)
 
@@ -185,17 +181,14 @@ def _positions(dim: int, length: int, format: str) -> Positions | str:
 @lru_cache(maxsize=len(DIMS))
 def _nearest(dim: int) -> Float:
     """The distance of the nearest two of each number of positions in LENGTHS, in real arithmetic."""
-    from regard.positions import positions
-
-    records = positions(dim=dim, length=LENGTHS[-1]).records
+    records = regard.positions.positions(dim=dim, length=LENGTHS[-1]).records
     return np.array([min(distance for offset, distance in records if offset < length) for length in LENGTHS])
 
 
 def _rounding(desk: OrderSetup) -> float | None:
     """How near two positions must be in real arithmetic for the format to be able to round them to one."""
-    from regard.positions.number_formats import unit_roundoff
-
-    return None if desk.format == "real" else float(np.sqrt(desk.dim) * unit_roundoff(desk.format))
+    unit = regard.positions.number_formats.unit_roundoff
+    return None if desk.format == "real" else float(np.sqrt(desk.dim) * unit(desk.format))
 
 
 # What is shown -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import regard
 from regard.array_types import Float
+from regard.arrays import load_array
 from regard.errors import InputError
 from regard.examples import EXAMPLES
 from regard.lab.page import Answer, Number, Page, tex
@@ -87,8 +89,6 @@ def _modification_time(spec: str) -> float:
 
 @lru_cache(maxsize=2)  # of the largest, 32 MB each: only the one at hand is asked again
 def _matrix(spec: str, stamp: float) -> Float:
-    from regard.arrays import load_array
-
     matrix: Float = load_array(spec, what="matrix").array
     if max(matrix.shape) > LARGEST:
         raise InputError(
@@ -100,21 +100,17 @@ def _matrix(spec: str, stamp: float) -> Float:
 
 @lru_cache(maxsize=2)
 def _spectrum(spec: str, stamp: float) -> Spectrum:
-    from regard.lowrank import spectrum
-
-    return spectrum(_matrix(spec, stamp))
+    return regard.lowrank.spectrum(_matrix(spec, stamp))
 
 
 @lru_cache(maxsize=256)
 def _effect(spec: str, stamp: float, rank: int) -> SoftmaxEffect | None:
     """What the cut does to the weights, the matrix read as scores; None where it is too large for that."""
-    from regard.lowrank import softmax_effect
-
     known = _spectrum(spec, stamp)
     if max(known.shape) > SCORES:
         return None
     rows, columns = known.shape
-    return softmax_effect(known, rank=rank, inputs=np.eye(rows), key_inputs=np.eye(columns))
+    return regard.lowrank.softmax_effect(known, rank=rank, inputs=np.eye(rows), key_inputs=np.eye(columns))
 
 
 # What is shown -------------------------------------------------------------------------------------------------------

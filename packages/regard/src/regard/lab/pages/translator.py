@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import regard
 from regard.errors import InputError, similar_names
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.run_list import (
@@ -26,7 +27,10 @@ from regard.lab.run_list import (
     scan_runs_with_example,
 )
 from regard.lab.state import State
+from regard.translator.data.builtin import fresh_pairs
+from regard.translator.data.vocabulary import MARKERS, UNK
 from regard.translator.runs.files import BEST, is_packaged
+from regard.translator.runs.settings import load_settings
 from regard.web.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:
@@ -79,9 +83,6 @@ def answer(state: State) -> Answer:
 @lru_cache(maxsize=64)
 def examples(folder: Path) -> list[str]:
     """Sentences to try, where the run was trained on the built-in corpus: those of its file that no run has seen."""
-    from regard.translator.data.builtin import fresh_pairs
-    from regard.translator.runs.settings import load_settings
-
     try:
         data = load_settings(folder / "settings.toml").data
     except InputError:
@@ -272,8 +273,6 @@ def _train_command(folder: Path) -> str:
 @lru_cache(maxsize=64)
 def translate_sentence(folder: str, text: str, stamp: float) -> dict[str, Any]:
     """A sentence's translation, what each written word read, and which words the run does not know."""
-    from regard.translator.data.vocabulary import MARKERS, UNK
-
     run = _load_run(folder, stamp)
     said = run.attention(text, cut=True).to_dict()
     typed = ["<sos>", *run.source.tokens(text)]  # where the table of weights has the marker of unknown words
@@ -291,9 +290,7 @@ def _load_run(folder: str, stamp: float) -> Run | NumpyRun:
         from regard.translator.decoding.numpy_run import load_numpy_run
 
         return load_numpy_run(Path(folder))
-    from regard.translator import load_run
-
-    return load_run(folder)
+    return regard.translator.load_run(folder)
 
 
 PAGE = Page(

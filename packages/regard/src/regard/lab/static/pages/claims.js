@@ -77,20 +77,50 @@ function parseSvg(text, label) {
   return drawn;
 }
 
-/** What a complete written answer contains, to tick: the ticks are the reader's own and are kept nowhere. */
-function checklist({ question, points, items }, typeset) {
-  const line = (item, at) => {
-    const box = element("input", { type: "checkbox", id: `item-${question}-${at}` });
-    return element(
+/** First the reader's own words; then what a complete answer contains, to tick, with what each should come to. The words
+and the ticks are the reader's own and are kept nowhere. */
+function checklist({ question, asks, points, items, full }, typeset) {
+  const words = element("textarea", { id: `words-${question}`, rows: "4", placeholder: "Your answer, in words" });
+  const sum = element("p", { class: "sum", "aria-live": "polite" });
+  const boxes = items.map((_, at) => element("input", { type: "checkbox", id: `item-${question}-${at}` }));
+  const line = (item, at) =>
+    element(
       "li",
       {},
-      box,
-      element("label", { for: box.id }, " ", ...prose(item.text, typeset), ` (${item.worth})`),
+      boxes[at],
+      element("label", { for: boxes[at].id }, " ", ...prose(item.text, typeset), ` (${item.worth})`),
+      element("div", { class: "aside" }, ...prose(item.key, typeset)),
     );
+  const marking = element("div", { hidden: "" }, element("ul", {}, ...items.map(line)), sum);
+  if (full)
+    marking.append(
+      element(
+        "details",
+        {},
+        element("summary", {}, "An answer that earns the marks"),
+        element("p", {}, ...prose(full, typeset)),
+      ),
+    );
+  const add = () => {
+    const got = items.reduce((total, item, at) => total + (boxes[at].checked ? item.points : 0), 0);
+    fill(sum, [`${got} of ${points} points, as you marked it.`]);
   };
+  for (const box of boxes) box.addEventListener("change", add);
+  const ready = button("I have written it: let me mark it", () => {
+    marking.hidden = false;
+    ready.hidden = true;
+    add();
+  });
+  ready.disabled = true;
+  words.addEventListener("input", () => {
+    ready.disabled = !words.value.trim();
+  });
   return [
-    element("p", {}, element("b", {}, `A complete answer to ${question} contains`), ` (${points} points)`),
-    element("ul", {}, ...items.map(line)),
+    element("p", {}, element("b", {}, `Your answer to ${question}. `), ...prose(asks, typeset)),
+    element("label", { for: words.id, class: "aside" }, "Write it first; then mark it point by point."),
+    words,
+    ready,
+    marking,
   ];
 }
 

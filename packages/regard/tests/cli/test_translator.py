@@ -219,10 +219,11 @@ def test_a_model_without_a_run(place, monkeypatch, translator):
         (["train", "--model", "own"], "'own' must name a file and a function in it"),
         (["train", "--set", "model.kind=own"], "model.kind own is a model of yours: name it with --model FILE.py:NAME"),
         (
-            ["train", "--model", "own.py:Own", "--set", "embedding.source=word2vec:train"],
-            "embedding.source is 'word2vec:train', which is not for a model of your own",
+            ["train", "--model", "own.py:Own", "--set", "embedding.target=word2vec:train"],
+            "embedding.target is 'word2vec:train', which is not for a model of your own",
         ),
-        (["compare", "toy.toml", "--with", "learned", "--model", "own.py:Own"], "--model is for run folders"),
+        (["score", "run", "--device", "abacus"], "There is no device 'abacus'; give auto, cpu, cuda, cuda:1 or mps."),
+        (["train", "--device", "abacus"], "training.device must be auto, cpu, cuda, cuda:1 or mps, not 'abacus'."),
     ],
 )
 def test_what_an_own_model_cannot_be_asked(run, place, monkeypatch, translator, words, message):

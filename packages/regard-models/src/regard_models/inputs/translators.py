@@ -27,7 +27,7 @@ def load(folder: Path) -> tuple[nn.Module, Run]:
     """The model of a run, with its best weights, and the run itself, which knows the words."""
     from regard.translator.engines.run import load_run
 
-    run = load_run(folder)
+    run = load_run(folder, device="cpu")
     return run.model, run
 
 

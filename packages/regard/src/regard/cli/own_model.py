@@ -39,7 +39,7 @@ def own_code(spec: str | None) -> OwnCode | None:
     return load_code(spec)
 
 
-def opened_model(spec: str, settings: Settings, split: str) -> tuple[Run, Pairs]:
+def opened_model(spec: str, settings: Settings, split: str, device: str) -> tuple[Run, Pairs]:
     """A model without a run folder, and the pairs it is scored on, with the vocabularies that our runs would have."""
     from regard.translator.training.preparation import own_run, own_settings, tokens_of
 
@@ -48,4 +48,4 @@ def opened_model(spec: str, settings: Settings, split: str) -> tuple[Run, Pairs]
     note(f"{spec} is scored on {scored_on}, with {len(words[0]):,} source and {len(words[1]):,} target words.")
     if code is None:  # never: a spec was given
         raise InputError("There is no model to score.")
-    return own_run(code, own_settings(settings), words), pairs
+    return own_run(code, own_settings(settings), words, device=device), pairs

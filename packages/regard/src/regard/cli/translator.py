@@ -41,6 +41,10 @@ EngineName = Annotated[
 Beam = Annotated[
     int, typer.Option(help="How many partial translations the encoder-decoder's search keeps; 1 = greedy.")
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(help="Where to compute: auto (a graphics card if there is one), cpu, cuda, mps.", show_default="auto"),
+]
 Weights = Annotated[str, typer.Option(help="best (by validation perplexity) or last.")]
 
 
@@ -58,6 +62,7 @@ def train(
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write; default runs/NAME of the settings.")] = None,
     model: OwnModel = None,
+    device: Device = None,
     changes: Changes = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,9 +80,8 @@ def train(
 
     Several processes share the work: torchrun --nproc-per-node 2 -m regard translator train ...
     """
-    kind = [] if model is None else ["model.kind=own"]
     try:
-        settings = _settings(config, [*(changes or []), *kind], data=data, source=source, target=target)
+        settings = _settings(config, changes, model, data=data, source=source, target=target, device=device)
         code = own_code(model)
     except InputError:
         _raise_once()
@@ -117,6 +121,7 @@ def score(
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
+    device: Device = None,
     scoring: Annotated[
         str,
         typer.Option(help="sacrebleu, or literature: BLEU as papers on Multi30k count it, too."),
@@ -140,10 +145,10 @@ def score(
         raise InputError(f"--scoring is sacrebleu or literature, not {scoring!r}.")
     settings = _settings_without_run(run, model, changes, data=data, source=source, target=target)
     if run is not None:
-        opened = _open_run(run, weights, model)
+        opened = _open_run(run, weights, model, device)
         pairs = _pairs(test, opened.settings, split)
     else:
-        opened, pairs = opened_model(str(model), settings, split)
+        opened, pairs = opened_model(str(model), settings, split, device or "auto")
         pairs = pairs if test is None else _pairs(test, opened.settings, split)
     judgement = judged(
         opened, pairs, beam=beam, engine=engine, literature=scoring == "literature", progress=Progress("translating")
@@ -165,6 +170,7 @@ def translate(
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Translate a sentence, a file, or standard input.
@@ -176,7 +182,7 @@ def translate(
     With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
     sentences = _sentences(text)
-    opened = _open_run(run, weights, model)
+    opened = _open_run(run, weights, model, device)
     translation = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if translation.cut:
         note(f"{len(translation.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
@@ -209,10 +215,10 @@ def export(
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
 
 
-def _open_run(folder: Path, weights: str, model: str | None = None) -> Run:
+def _open_run(folder: Path, weights: str, model: str | None, device: str | None) -> Run:
     from regard.translator.engines.run import load_run
 
-    run = load_run(folder, weights=weights, own=own_code(model))
+    run = load_run(folder, weights=weights, own=own_code(model), device=device or "auto")
     for line in run.notes:
         note(line)
     return run
@@ -227,14 +233,15 @@ def _raise_once() -> None:
             raise
 
 
-def _settings(config: str, changes: list[str], **named: str | None) -> Settings:
+def _settings(config: str, changes: list[str] | None, model: str | None = None, **named: str | None) -> Settings:
     """The settings file, then --set, then the options that have a name of their own."""
     from regard.translator.runs.settings import load_settings
 
-    keys = {"data": "data.path", "source": "data.source", "target": "data.target"}
+    keys = {"data": "data.path", "source": "data.source", "target": "data.target", "device": "training.device"}
     quoted = [f"{keys[name]}={_quote(value)}" for name, value in named.items() if value is not None]
+    kind = [] if model is None else ["model.kind=own"]
     notes: list[str] = []
-    settings = load_settings(config, changes=[*changes, *quoted], notes=notes)
+    settings = load_settings(config, changes=[*(changes or []), *kind, *quoted], notes=notes)
     for line in notes:
         note(line)
     return settings
@@ -254,7 +261,7 @@ def _settings_without_run(
         raise InputError("There is nothing to score; give a run folder, or --model my.py:NAME.")
     if run is not None and (changes or any(value is not None for value in named.values())):
         raise InputError(f"{run} has settings and data of its own; leave --data, --source, --target and --set out.")
-    return _settings("coursework", changes or [], **named)
+    return _settings("coursework", changes, **named)
 
 
 def _pairs(test: tuple[Path, Path] | None, settings: Settings, split: str) -> Pairs:
@@ -309,7 +316,9 @@ def compare(
     ] = None,
     embeddings: Annotated[
         list[str] | None,
-        typer.Option("--with", help="Embeddings, with commas between: learned,glove:FILE,word2vec:train,bert:DIR."),
+        typer.Option(
+            "--with", help="Input embeddings, with commas between: learned,glove:FILE,word2vec:train,bert:DIR."
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each embedding; 2 or more give intervals.")] = 3,
     beam: Beam = 1,
@@ -318,6 +327,7 @@ def compare(
     source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write; default runs/NAME-compared.")] = None,
+    device: Device = None,
     changes: Changes = None,
     as_json: AsJson = False,
 ) -> None:
@@ -325,10 +335,14 @@ def compare(
 
     regard translator compare configs/coursework.toml --with learned,word2vec:train --data multi30k --out runs/vectors
 
-    A vector file is for the side that it covers better; say target=glove:FILE to choose, and add +frozen=true or
-    +positions=none to a variant. A comparison that was stopped goes on. With run folders: regard translator compare
-    runs/a runs/b compares what is there, with a paired bootstrap over the test sentences; where tokens differ, nats a
-    character stand in for perplexity. Runs of different data are refused.
+    A bare name is the input embedding; target=glove:FILE is the output layer's, both=word2vec:train are both. Add
+    +frozen=true or +positions=none to a variant. A comparison that was stopped goes on. With run folders: regard
+    translator compare runs/a runs/b compares what is there, with a paired bootstrap over the test sentences; where
+    tokens differ, nats a character stand in for perplexity. Runs of different data are refused.
+
+    In a model of your own the vectors take the place of its own input table:
+
+    regard translator compare coursework --model my.py:TransformerTranslator --with learned,word2vec:train --data DIR
     """
     from regard.translator.studies.comparison import compare as contest
     from regard.translator.studies.comparison import compare_runs
@@ -342,22 +356,20 @@ def compare(
                 "training."
             )
         own = own_code(model)
-        comparison = compare_runs([Path(f) for f in what], beam=beam, say=note, own=own)
+        comparison = compare_runs([Path(f) for f in what], beam=beam, say=note, own=own, device=device or "auto")
         show(comparison, as_json=as_json)
-    if model is not None:
-        raise InputError("--model is for run folders of your own model; embeddings are compared in ours: leave it out.")
     if not embeddings:
         raise InputError("--with says what to compare, for instance --with learned,word2vec:train.")
     if beam != 1:
         raise InputError(f"A beam of {beam} is for run folders; embeddings are compared greedily: leave --beam out.")
-    settings = _settings(what[0], changes or [], data=data, source=source, target=target)
+    settings = _settings(what[0], changes, model, data=data, source=source, target=target, device=device)
     folder = out if out is not None else Path("runs") / f"{Path(what[0]).stem}-compared"
     variants = [variant for text in embeddings for variant in split_variants(text)]
     command = shlex.join(["regard", *sys.argv[1:]])
-    show(
-        contest(settings, variants, folder, seeds=seeds, watch=TrainingWatch(), say=note, command=command),
-        as_json=as_json,
+    comparison = contest(
+        settings, variants, folder, seeds=seeds, watch=TrainingWatch(), say=note, command=command, own=own_code(model)
     )
+    show(comparison, as_json=as_json)
 
 
 def _finished_runs() -> list[str]:
@@ -435,6 +447,8 @@ def tune(
     source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
     out: Annotated[Path | None, typer.Option(help="Study folder to write; default runs/NAME-tuned.")] = None,
+    model: OwnModel = None,
+    device: Device = None,
     changes: Changes = None,
     as_json: AsJson = False,
 ) -> None:
@@ -453,6 +467,8 @@ def tune(
 
     regard translator tune coursework --data multi30k --first runs/cheap --trials 5 --confirm 3 --out runs/tuned
 
+    Of a model of your own (--model my.py:NAME) the sizes that its constructor takes are tried, and how it is trained.
+
     The same command in several processes at once shares the work; on several machines, with a --storage of theirs:
 
     regard translator tune configs/good.toml --data multi30k --storage postgresql://ann@db/studies
@@ -461,12 +477,12 @@ def tune(
         raise InputError(NO_SEARCH)
     from regard.translator.studies.tuning import tune as search
 
-    settings = _settings(config, changes or [], data=data, source=source, target=target)
+    settings = _settings(config, changes, model, data=data, source=source, target=target, device=device)
     folder = out if out is not None else Path("runs") / f"{Path(config).stem}-tuned"
     command = shlex.join(["regard", *sys.argv[1:]])
     study = search(
         settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, first=first,
-        storage=storage, watch=TrainingWatch(), say=note, command=command,
+        storage=storage, watch=TrainingWatch(), say=note, command=command, own=own_code(model),
     )  # fmt: skip
     show(study, as_json=as_json)
 

@@ -110,7 +110,7 @@ class Forgetful:
     """Writes without any memory: the whole sentence again at every step, one hypothesis after the other."""
 
     def __init__(self, model: EncoderDecoder, source: torch.Tensor) -> None:
-        self.model, self.source, self.sentences = model, source, len(source)
+        self.model, self.source, self.sentences, self.device = model, source, len(source), source.device
         self.ids: torch.Tensor | None = None
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -166,7 +166,7 @@ def test_a_beam_of_one_is_greedy(seed, longest):
 class Says:
     """A model that says the same scores whatever came before."""
 
-    sentences = 1
+    sentences, device = 1, torch.device("cpu")
 
     def __init__(self, scores: list[float]) -> None:
         self.scores = torch.tensor(scores)

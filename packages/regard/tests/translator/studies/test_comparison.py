@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from processes import PATIENCE
 from regard.errors import InputError
 from regard.translator.engines.run import load_run
-from regard.translator.runs.files import read_json
+from regard.translator.runs.files import json_file, read_json
 from regard.translator.runs.records import read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
@@ -118,20 +118,50 @@ def test_variants_read(toy, tmp_path):
     settings = tiny(toy)
     data = prepare(settings)
     (tmp_path / "english.txt").write_text("".join(f"{w} {i} 1 2\n" for i, w in enumerate(["a", "dog", "man", "sees"])))
-    glove = f"glove:{tmp_path / 'english.txt'}"
-    texts = split_variants(f"learned,{glove},source={glove},both=word2vec:train+frozen=true,positions=none")
-    with pytest.raises(InputError, match="has a vector for none"):
-        prepare(read_variants([texts[2]], settings, data)[0].settings)
+    (tmp_path / "german.txt").write_text("".join(f"{w} {i} 1 2\n" for i, w in enumerate(["ein", "hund", "a"])))
+    glove, german = (f"glove:{tmp_path / name}.txt" for name in ("english", "german"))
+    texts = split_variants(
+        f"learned,{german},target={glove},both=word2vec:train+frozen=true,positions=none,word2vec:train"
+    )
+    with pytest.raises(InputError, match="no word of the source, and a bare name is the input embedding; wrong file"):
+        read_variants([glove], settings, data)
     got = read_variants(texts, settings, data)
-    assert [v.name for v in got][1:4] == ["glove:english", "source=glove:english", "both=word2vec:train+frozen=true"]
-    assert got[1].settings.embedding.target == glove
-    assert got[1].settings.embedding.source == "learned"
-    assert "0.0% of the source's and" in got[1].note
-    assert got[1].note.endswith("it is used for the target side.")
-    assert got[2].settings.embedding.source == glove
+    assert [v.name for v in got][1:4] == ["glove:german", "target=glove:english", "both=word2vec:train+frozen=true"]
+    sides = [(v.settings.embedding.source, v.settings.embedding.target) for v in got]
+    assert sides == [
+        ("learned", "learned"),
+        (german, "learned"),
+        ("learned", glove),
+        ("word2vec:train", "word2vec:train"),
+        ("learned", "learned"),
+        ("word2vec:train", "learned"),
+    ]
+    assert re.search(
+        r"for [1-9][0-9.]+% of the source's and [0-9.]+% of the target's .*it is the input embedding", got[1].note
+    )
     assert got[3].settings.embedding.frozen
-    assert got[3].settings.embedding.source == got[3].settings.embedding.target == "word2vec:train"
     assert got[4].settings.embedding.positions == "none"
+    one_table = settings.with_changes(
+        ["model.kind=encoder-decoder", "decoder_layers=1", "vocabulary.joint=true", "model.tied=true"]
+    )
+    (tied,) = read_variants(["word2vec:train"], one_table, data)
+    assert tied.settings.embedding.source == tied.settings.embedding.target == "word2vec:train"
+
+
+def test_a_finished_run_that_a_name_no_longer_means_is_refused(toy, tmp_path):
+    """0.2.0 took a bare name for both sides: its comparisons are read, and not mixed with new runs."""
+    settings = tiny(toy, *QUICK)
+    old = compare(settings, ["learned", "both=word2vec:train"], tmp_path / "old", seeds=1)
+    plan = tmp_path / "old" / PLAN
+    named = json.dumps(read_json(plan)).replace("both=word2vec", "word2vec")
+    plan.write_bytes(json_file(json.loads(named)))
+    for folder in ("runs", "scores"):
+        for path in (tmp_path / "old" / folder).glob("both=*"):
+            path.rename(path.with_name(path.name.removeprefix("both=")))
+    read = read_comparison(tmp_path / "old")
+    assert read.entries[1].measures == old.entries[1].measures
+    with pytest.raises(InputError, match=r"other settings \(asked for, there: embedding.target: 'learned', 'word2vec"):
+        compare(settings, ["learned", "word2vec:train"], tmp_path / "old", seeds=1)
 
 
 @pytest.mark.parametrize(

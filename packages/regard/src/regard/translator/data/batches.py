@@ -45,6 +45,10 @@ class Batch:
         """From lists of ids, markers included."""
         return _batch(table(source), table(target))
 
+    def to(self, device: torch.device) -> Batch:
+        """The same on a device."""
+        return Batch(**{name: tensor.to(device, non_blocking=True) for name, tensor in vars(self).items()})
+
     def pairs(self, which: Tensor) -> Batch:
         """Some of the pairs, as long as before."""
         return _batch(self.source[which], self.target[which])

@@ -18,7 +18,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
+from regard.translator.data.vocabulary import EOS, SOS
 
 # Of the length; 0 = the most probable sentence found, which is often too short. By 1, too, models trained with smoothed
 # labels write 3 to 9 % too little: on Multi30k's validation sentences 1.4 was 0.3 BLEU better, 1.8 less, 2.2 worse.
@@ -29,6 +29,7 @@ class PartialSentences(Protocol):
     """Sentences being written: what may come next, and which hypotheses to go on with."""
 
     sentences: int
+    device: torch.device
 
     def next(self, tokens: Tensor) -> Tensor:
         """Scores (sentences, hypotheses, words) after the newest tokens (sentences, hypotheses)."""
@@ -42,10 +43,10 @@ Written = list[tuple[list[int], float]]  # for each sentence its ids without mar
 
 def greedy(writing: PartialSentences, *, longest: int) -> Written:
     """The best token at every place, up to <eos>."""
-    count = writing.sentences
-    written = torch.full((count, longest + 1), EOS)
-    values = torch.zeros(count)
-    alive, tokens = torch.arange(count), torch.full((count, 1), SOS)
+    count, device = writing.sentences, writing.device
+    written = torch.full((count, longest + 1), EOS, device=device)
+    values = torch.zeros(count, device=device)
+    alive, tokens = torch.arange(count, device=device), torch.full((count, 1), SOS, device=device)
     for place in range(longest + 1):
         value, tokens = _log_p(writing.next(tokens), last=place == longest).max(dim=2)
         values[alive] += value.squeeze(1)
@@ -61,11 +62,12 @@ def greedy(writing: PartialSentences, *, longest: int) -> Written:
 
 def beam_search(writing: PartialSentences, *, beam: int, longest: int, power: float = POWER) -> Written:
     """The best finished sentence of a beam; a sentence is done when ``beam`` hypotheses of it are."""
-    count = writing.sentences
+    count, device = writing.sentences, writing.device
     best = [_BestHypothesis() for _ in range(count)]
     alive = list(range(count))
-    tokens, written = torch.full((count, beam), SOS), torch.empty(count, beam, 0, dtype=torch.long)
-    values = torch.full((count, beam), -torch.inf)
+    tokens = torch.full((count, beam), SOS, device=device)
+    written = torch.empty(count, beam, 0, dtype=torch.long, device=device)
+    values = torch.full((count, beam), -torch.inf, device=device)
     values[:, 0] = 0  # all hypotheses are equal at first: one is enough
     for place in range(longest + 1):
         log_p = _log_p(writing.next(tokens), last=place == longest)
@@ -77,7 +79,7 @@ def beam_search(writing: PartialSentences, *, beam: int, longest: int, power: fl
         going = [i for i, row in enumerate(alive) if best[row].count < beam and bool(values[i, 0] > -torch.inf)]
         if not going:
             break
-        rows = torch.tensor(going)
+        rows = torch.tensor(going).to(device)
         alive = [alive[i] for i in going]
         values, parents, tokens, written = (t.index_select(0, rows) for t in (values, parents, tokens, written))
         # hypothesis h of sentence s is row s * beam + h of the memory
@@ -107,7 +109,7 @@ def _log_p(scores: Tensor, *, last: bool) -> Tensor:
         end = log_p[..., EOS].clone()
         log_p.fill_(-torch.inf)
         log_p[..., EOS] = end
-    log_p[..., [PAD, SOS, UNK]] = -torch.inf
+    log_p[..., :EOS] = -torch.inf  # the other markers come before <eos>
     return log_p
 
 

@@ -51,7 +51,7 @@ def sentence_attention(
     """
     import torch
 
-    source = torch.tensor([ids])
+    source = torch.tensor([ids]).to(next(model.parameters()).device)
     model.eval()
     with torch.no_grad():
         ((written, log_probability),) = model.translate(source)
@@ -65,5 +65,5 @@ def sentence_attention(
         cut=cut,
         columns=[words[0].words[i] for i in ids],
         rows=rows,
-        weights=weights[:, :, : len(rows), : len(ids)].numpy(),
+        weights=weights[:, :, : len(rows), : len(ids)].cpu().numpy(),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import Batch, table
-from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
+from regard.translator.data.vocabulary import EOS, PAD
 
 
 class TranslationModel(nn.Module):
@@ -73,13 +72,6 @@ class TranslationModel(nn.Module):
         raise NotImplementedError
 
 
-class SupportsTranslate(Protocol):
-    """What decoding needs of a model: target ids without markers, and their log-probability, for every row."""
-
-    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]: ...
-    def eval(self) -> Any: ...
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Translations(Result):
     """What ``run.translate`` returns, sentence by sentence."""
@@ -95,8 +87,13 @@ class Translations(Result):
         return "\n".join(self.target)
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Where the weights of a model are."""
+    return next((tensor.device for tensor in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+
+
 def translate_ids(
-    model: SupportsTranslate,
+    model: TranslationModel,
     sources: Sequence[list[int]],
     *,
     beam: int = 1,
@@ -107,10 +104,11 @@ def translate_ids(
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
     written: dict[int, tuple[list[int], float]] = {}
     model.eval()
+    device = device_of(model)
     with torch.no_grad():
         for start in range(0, len(order), batch):
             rows = order[start : start + batch]
-            results = model.translate(table([sources[i] for i in rows]), beam=beam)
+            results = model.translate(table([sources[i] for i in rows]).to(device), beam=beam)
             written |= dict(zip(rows, results, strict=True))
             if progress is not None:
                 progress(len(written), len(order))
@@ -129,7 +127,7 @@ def best_tokens(scores: Tensor) -> list[tuple[list[int], float]]:
     [5]
     """
     log_p = torch.log_softmax(scores, dim=-1)[:, 1:]
-    log_p[:, :, [PAD, SOS, UNK]] = -torch.inf
+    log_p[:, :, :EOS] = -torch.inf  # the other markers come before <eos>
     values, words = log_p.max(dim=-1)
     results = []
     for row, value in zip(words.tolist(), values.tolist(), strict=True):

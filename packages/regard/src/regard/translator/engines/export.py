@@ -84,7 +84,7 @@ def export(
         raise InputError(f"quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}.")
     _refuse_own(Path(folder))
     library = import_engine()
-    run = load_run(folder, weights=weights)
+    run = load_run(folder, weights=weights, device="cpu")
     exportable_model(run)
     if out is None and is_packaged(run.folder):
         raise InputError("The example run is a part of the package, where nothing is written; give --out FOLDER.")

@@ -18,6 +18,7 @@ from regard.translator.decoding.confidence import UNTOLD, Baseline, reasons_for_
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.decoding.translation import TranslationModel, Translations, translate_ids
 from regard.translator.models.checkpoint_tensors import put_weights, read_weights, use_averages
+from regard.translator.models.device import choose_device, put_on_device
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
@@ -136,8 +137,10 @@ def checked_beam(settings: Settings, beam: int) -> int:
     return beam
 
 
-def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None = None) -> Run:
+def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None = None, device: str = "auto") -> Run:
     """Open a run folder with its ``best`` (by validation perplexity) or its ``last`` weights; ``example`` is ours.
+
+    ``device``: auto (a graphics card if there is one), cpu, cuda or mps, wherever it was trained.
 
     A run of somebody's ``own`` model opens with its code only, which is named by whoever opens it: no folder can make
     this process run a file.
@@ -160,13 +163,15 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
     model: TranslationModel
     if settings.model.kind == KIND:
         code = _code_of(folder, about, own, notes)
-        model = build_own(code, settings, len(source), len(target))
+        vectors = _vectors_like(tensors, "model.exchange", settings.embedding.source)
+        where = str(choose_device(device))
+        model = build_own(code, settings, len(source), len(target), vectors=vectors, device=where)
     else:
         if own is not None:
             notes.append(f"The run in {folder} is of a model of ours; {own.name} is not used for it.")
         # before memory is taken: the settings may have been damaged, or written by somebody else
         check_size(settings, len(source), len(target))
-        model = _model_like(tensors, settings, len(source), len(target))
+        model = put_on_device(_model_like(tensors, settings, len(source), len(target)), choose_device(device))
     put_weights(path, model, tensors)
     model.eval()
     return Run(

@@ -33,7 +33,7 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
     whole: dict[str, Tensor] = {}
     held: set[int] = set()  # the format refuses tensors that share memory, as a buffer and a slice of it do
     for name, tensor in tensors.items():
-        own = tensor.detach().contiguous()
+        own = tensor.detach().cpu().contiguous()  # a file knows no device
         whole[name] = own.clone() if own.untyped_storage().data_ptr() in held else own
         held.add(whole[name].untyped_storage().data_ptr())
     write_file(path, seal_checkpoint(save(whole, metadata=metadata(facts))))
@@ -114,7 +114,8 @@ def _restore_optimiser(
         if name in states:
             if any(t.numel() != 1 and t.shape != parameter.shape for t in states[name].values()):
                 raise InputError(f"{path} has optimiser state of another shape than {name}; restore it from a copy.")
-            optimiser.state[parameter] = states[name]
+            # the count of steps stays where torch wants it: with the weights on a card, since the optimiser is fused
+            optimiser.state[parameter] = {what: t.to(parameter.device) for what, t in states[name].items()}
 
 
 AVERAGE = "average."

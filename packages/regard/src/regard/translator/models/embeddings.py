@@ -340,13 +340,13 @@ def rotate_places(x: Tensor, first: int = 0) -> Tensor:
     """
     # one complex product turns all pairs, faster than four real ones on slices
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
-    return torch.view_as_real(pairs * _turns(first, x.shape[-2], x.shape[-1], x.dtype)).flatten(-2)
+    return torch.view_as_real(pairs * _turns(first, x.shape[-2], x.shape[-1], x.dtype, x.device)).flatten(-2)
 
 
 @functools.lru_cache(maxsize=1024)  # a few kB each
-def _turns(first: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
+def _turns(first: int, length: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     angles = torch.arange(first, first + length, dtype=torch.float64)[:, None] * torch.from_numpy(frequencies(width))
-    return torch.complex(angles.cos().to(dtype), angles.sin().to(dtype))
+    return torch.complex(angles.cos().to(dtype), angles.sin().to(dtype)).to(device)
 
 
 def _projection(given: int, wanted: int) -> nn.Module:

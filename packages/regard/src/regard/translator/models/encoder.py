@@ -259,7 +259,8 @@ class Dropout(nn.Module):
     def _keep_mask(self, states: Tensor) -> Tensor:
         """True where a state stays: where its byte is not below the share of 256."""
         # eight bytes from each 64-bit number: drawing is what dropout costs
-        eight = torch.empty(-(-states.numel() // 8), dtype=torch.int64).random_(-(2**63), None, generator=self.noise)
+        eight = torch.empty(-(-states.numel() // 8), dtype=torch.int64, device=states.device)
+        eight.random_(-(2**63), None, generator=self.noise)
         return eight.view(torch.uint8)[: states.numel()].view(states.shape) >= round(self.share * 256)
 
 

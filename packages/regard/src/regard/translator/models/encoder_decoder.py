@@ -95,7 +95,7 @@ class EncoderDecoder(TranslationModel):
         is given and not said, is 0.
         """
         if target is None:
-            target = table([[SOS, *ids, EOS] for ids, _ in self.translate(source)])
+            target = table([[SOS, *ids, EOS] for ids, _ in self.translate(source)]).to(source.device)
         read = self.decoder.source_weights(target[:, :-1], *self.encoder(source))
         return F.pad(read, (0, 0, 1, 0))
 
@@ -106,7 +106,8 @@ class PartialTranslations:
     def __init__(self, model: EncoderDecoder, source: Tensor) -> None:
         self.decoder, self.output = model.decoder, model.output
         states, self.allowed = model.encoder(source)
-        self.memory, self.place, self.sentences = model.decoder.begin(states), 0, len(source)
+        self.memory, self.place = model.decoder.begin(states), 0
+        self.sentences, self.device = len(source), source.device
 
     def next(self, tokens: Tensor) -> Tensor:
         """Scores (sentences, hypotheses, words) of what may follow the newest tokens (sentences, hypotheses)."""

@@ -48,14 +48,13 @@ class _FusedCrossEntropy(torch.autograd.Function):
         wanted = ctx.needs_input_grad[:3]
         grads = [torch.zeros_like(t) if want else None for t, want in zip((states, weight, bias), wanted, strict=True)]
         rows = max(1, piece // len(weight))
-        # thousands of losses are added up: in float32 the last digits would depend on the pieces
-        total = torch.zeros((), dtype=torch.float64)
+        total = _empty_sum(states)
         count = int((labels != PAD).sum())
         for start in range(0, len(labels), rows):
             part = slice(start, start + rows)
             scores = torch.addmm(bias, states[part], weight.T)
             losses, gradient = _losses_and_gradient(scores, labels[part], smoothing, count)
-            total += losses.double().sum()
+            total += losses.to(total.dtype).sum()
             _add_gradients(gradient, states[part], weight, grads, part)
         ctx.save_for_backward(*(g for g in grads if g is not None))
         ctx.wanted = wanted
@@ -105,13 +104,13 @@ class _FusedAgreement(torch.autograd.Function):
         wanted = ctx.needs_input_grad[:3]
         grads = [torch.zeros_like(t) if want else None for t, want in zip((states, weight, bias), wanted, strict=True)]
         rows = max(1, piece // (2 * len(weight)))
-        total = torch.zeros((), dtype=torch.float64)
+        total = _empty_sum(states)
         for start in range(0, len(labels), rows):
             part = slice(start, start + rows)
             both = states[:, part].flatten(0, 1)
             log_p = torch.log_softmax(torch.addmm(bias, both, weight.T), dim=1).view(2, -1, len(weight))
             losses, gradient = _losses_and_gradient_of_two(log_p, labels[part], agreement, smoothing)
-            total += losses.double().sum()
+            total += losses.to(total.dtype).sum()
             for one in range(2):
                 to_states = None if grads[0] is None else grads[0][one]
                 _add_gradients(gradient[one], states[one, part], weight, [to_states, *grads[1:]], part)
@@ -124,6 +123,12 @@ class _FusedAgreement(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         saved, grad = iter(ctx.saved_tensors), grad / ctx.count
         return (*(next(saved) * grad if want else None for want in ctx.wanted), None, None, None, None)
+
+
+def _empty_sum(states: Tensor) -> Tensor:
+    """Thousands of losses are added up to it: in float32 the last digits would depend on the pieces."""
+    # Apple's cards have no float64
+    return torch.zeros((), dtype=torch.float32 if states.device.type == "mps" else torch.float64, device=states.device)
 
 
 def _losses_and_gradient_of_two(

@@ -3,7 +3,7 @@
 ``NAME`` may be a class, a function that returns a module (or a class), or a module. A class is given every size whose
 meaning its constructor's names tell (:mod:`regard.tracing.constructor_arguments`); a function only those that it has no
 default for, since it may belong to weights of one size. What cannot be guessed is declared in the file, by
-``REGARD = {"arguments": {"my_size": "width"}}``.
+``REGARD = {"arguments": {"my_size": "width"}, "embedding": "words.weight"}``.
 
 The file is run as your own code, with your rights: only name files that you trust.
 """
@@ -20,7 +20,7 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.python_files import contain, load_named, neighbours_on_path
-from regard.tracing.constructor_arguments import chosen_arguments
+from regard.tracing.constructor_arguments import chosen_arguments, role_of
 from regard.translator.models.own_translator import OwnCode, describe_error
 
 LIMIT = 600.0  # seconds that making a model may take, loading its weights included
@@ -32,16 +32,18 @@ def load_code(spec: str) -> OwnCode:
     with contain(spec, limit=LIMIT):
         module, thing = load_named(spec)
     declared = _declared_arguments(getattr(module, "REGARD", {}), spec)
+    table = getattr(module, "REGARD", {}).get("embedding", "")
+    asked_for: set[str] = set()
     if not (isinstance(thing, nn.Module) or callable(thing)):
         raise InputError(f"{spec} is a {type(thing).__name__}; name a class, a function that returns a module, or one.")
 
     def make(sizes: Mapping[str, Any]) -> nn.Module:
         with contain(spec, limit=LIMIT), neighbours_on_path(path):
-            return _make_module(thing, declared, sizes, spec)
+            return _make_module(thing, declared, sizes, spec, asked_for)
 
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     fresh = not isinstance(thing, nn.Module)
-    return OwnCode(name=spec, path=path, digest=digest, make=make, fresh=fresh)
+    return OwnCode(name=spec, path=path, digest=digest, make=make, fresh=fresh, table=str(table), asked_for=asked_for)
 
 
 def _declared_arguments(declared: Any, spec: str) -> dict[str, Any]:
@@ -53,31 +55,39 @@ def _declared_arguments(declared: Any, spec: str) -> dict[str, Any]:
     return arguments
 
 
-def _make_module(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str) -> nn.Module:
+def _make_module(
+    thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str, asked_for: set[str]
+) -> nn.Module:
     made = thing
+    asked_for.clear()
     for _ in range(2):  # a function may return a class
         if not isinstance(made, nn.Module):
-            made = _call_with_sizes(made, declared, sizes, spec)
+            made = _call_with_sizes(made, declared, sizes, spec, asked_for)
     if not isinstance(made, nn.Module):
         kind = "a class" if isinstance(made, type) else f"a {type(made).__name__}"
         raise InputError(f"{spec} gave {kind}; it must give a torch module that maps ids (N, T) to scores.")
     return made
 
 
-def _call_with_sizes(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str) -> Any:
+def _call_with_sizes(
+    thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str, asked_for: set[str]
+) -> Any:
     if not callable(thing):
         return thing
     try:
         if isinstance(thing, type):
-            chosen, _ = chosen_arguments(thing, declared, sizes)
+            chosen, used = chosen_arguments(thing, declared, sizes)
         else:
             taken = inspect.signature(thing).parameters
             chosen, _ = chosen_arguments(thing, {n: role for n, role in declared.items() if n in taken}, sizes)
             chosen = {n: value for n, value in chosen.items() if n in declared or taken[n].default is taken[n].empty}
+            used = {declared.get(n) or role_of(n) or "": n for n in chosen}
     except (InputError, ValueError) as error:
         raise InputError(f"{spec}: {error}") from None
     try:
-        return thing(**chosen)
+        made = thing(**chosen)
+        asked_for.update(used)  # a configuration object knows only now what was read from it
+        return made
     except (Exception, SystemExit) as error:
         given = ", ".join(f"{name}={value!r}" for name, value in chosen.items()) or "nothing"
         raise InputError(

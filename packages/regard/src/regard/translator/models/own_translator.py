@@ -4,6 +4,9 @@ It is trained, scored and read off like the one-layer encoder. Every sentence is
 places (the longest sentence and two markers), so that what a sentence gets does not depend on the batch it is in,
 whether the model hides padding or reads it. Whatever it does wrong is said in one sentence that names its line.
 
+Its input embedding may be exchanged for pretrained vectors: the table is found by what it does (the gradient of a
+sentence of one word reaches that word's row and no other) or named, by ``REGARD = {"embedding": "words.weight"}``.
+
 This file runs no file: who names one, and loads it, hands an :class:`OwnCode` over
 (:func:`regard.translator.models.own_code.load_code` makes it from ``my.py:NAME``).
 """
@@ -15,7 +18,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -26,10 +29,15 @@ from regard.errors import InputError
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import FIRST_WORD, PAD
 from regard.translator.decoding.translation import TranslationModel, best_tokens
+from regard.translator.models.embeddings import FrozenEmbedding, TokenEmbedding, Vectors
 from regard.translator.models.encoder import pad_to_length
 from regard.translator.runs.settings import Settings
 
 KIND = "own"  # model.kind of a run whose model is somebody's own
+_SETTINGS = {  # which setting decides a size that a constructor may ask for
+    **{name: f"model.{name}" for name in ("width", "heads", "head_width", "layers", "dropout")},
+    **dict.fromkeys(("inner", "expansion"), "model.feed_forward"),
+}
 _TRIED = 3  # sentences of the first trial: not the number of anything else
 
 
@@ -38,7 +46,8 @@ class OwnCode:
     """A model that can be made: its name as given, its file and a digest of it, and what makes it from sizes.
 
     ``make`` gets the sizes under these names: source_words, target_words, width, heads, head_width, inner, longest,
-    layers, pad, dropout, device, expansion, eps. ``fresh`` is False where it gives one and the same module every time.
+    layers, pad, dropout, device, expansion, eps; ``asked_for`` are those that its constructor took when it was last
+    called. ``fresh`` is False where it gives one and the same module every time. ``table`` names the input embedding.
     """
 
     name: str
@@ -46,28 +55,52 @@ class OwnCode:
     digest: str
     make: Callable[[Mapping[str, Any]], nn.Module]
     fresh: bool = True
+    table: str = ""
+    asked_for: set[str] = field(default_factory=set)
 
 
 class OwnTranslator(TranslationModel):
-    """``inner``, called with ids (N, places) and checked: scores (N, places, words) must come back."""
+    """``inner``, called with ids (N, places) and checked: scores (N, places, words) must come back.
+
+    With an ``exchange`` its input table is that instead, wherever it reads it.
+    """
 
     def __init__(self, inner: nn.Module, *, code: OwnCode, places: int, words: int) -> None:
         super().__init__()
         self.inner, self.code, self.places, self.words = inner, code, places, words
+        self.exchange: TokenEmbedding | None = None
+        self.table, self.across = "", False  # the name of the table, and whether its columns are the words
 
     def forward(self, source: Tensor) -> Tensor:
         """Scores at every place of ``source``, which is padded to the model's places first."""
         ids = pad_to_length(source, self.places)
         try:
             with contextlib.redirect_stdout(sys.stderr):  # what it prints is not the answer
-                answer = self.inner(ids.clone())  # a model that writes into its input must not spoil ours
+                answer = self._call(ids.clone())  # a model that writes into its input must not spoil ours
         except (Exception, SystemExit) as error:
             given = f"ids of shape {tuple(ids.shape)} from 0 to {int(ids.max())}"
             fix = "give it as many places and words" if isinstance(error, IndexError) else "fix it first"
+            if "same device" in str(error):
+                fix = "make every tensor on ids.device, or give --device cpu"
             raise InputError(
                 f"{self.code.name} raised {describe_error(error, self.code.path)} for {given}; {fix}."
             ) from None
         return self._check_answer(answer, ids)
+
+    def _call(self, ids: Tensor) -> Any:
+        if self.exchange is None:
+            return self.inner(ids)
+        rows = self.exchange.projection(self.exchange.table())
+        # not copied into the module: frozen rows and a map to another width stay what they are
+        return torch.func.functional_call(self.inner, {self.table: rows.T if self.across else rows}, (ids,))
+
+    def exchange_input(self, vectors: Vectors, *, source_words: int, frozen: bool) -> None:
+        """Read ``vectors`` where the model reads its input table; known rows stay as they are if ``frozen``."""
+        self.table, self.across = _input_table(self, source_words)
+        table = self.inner.get_parameter(self.table)
+        kind = FrozenEmbedding if frozen else TokenEmbedding
+        self.exchange = kind(source_words, table.shape[0 if self.across else 1], vectors).to(table.dtype)
+        table.requires_grad_(False)  # read no more
 
     def scores(self, batch: Batch) -> Tensor:
         return self(batch.source)[:, : batch.target.shape[1]]  # type: ignore[no-any-return]
@@ -115,15 +148,23 @@ class OwnTranslator(TranslationModel):
 
 
 def build_own(
-    code: OwnCode, settings: Settings, source_words: int, target_words: int, *, to_train: bool = True
+    code: OwnCode,
+    settings: Settings,
+    source_words: int,
+    target_words: int,
+    *,
+    vectors: Vectors | None = None,
+    device: str = "cpu",
+    to_train: bool = True,
 ) -> OwnTranslator:
     """The model, its weights drawn from the seed, tried out on a few sentences.
 
-    One ``to_train`` must also have all its weights where an optimiser and a checkpoint find them.
+    One ``to_train`` must also have all its weights where an optimiser and a checkpoint find them. With ``vectors`` its
+    input embedding starts from them.
     """
-    sizes = own_sizes(settings, source_words, target_words)
+    sizes = own_sizes(settings, source_words, target_words) | {"device": device}
     model = _build_translator(code, sizes, settings)
-    ids = _some_ids(model.places, source_words)
+    ids = _some_ids(model.places, source_words).to(device)
     model.eval()
     with torch.no_grad():
         first = model(ids)
@@ -140,6 +181,9 @@ def build_own(
             )
         if code.fresh and to_train:
             _check_registered(model, _build_translator(code, sizes, settings, other=True), ids, first)
+    if vectors is not None:
+        model.exchange_input(vectors, source_words=source_words, frozen=settings.embedding.frozen)
+        model.to(device)
     return model.train()
 
 
@@ -163,6 +207,14 @@ def own_sizes(settings: Settings, source_words: int, target_words: int) -> dict[
     }
 
 
+def taken_settings(settings: Settings, own: OwnCode | None) -> set[str] | None:
+    """The settings that reach the constructor of somebody's model; None for a model of ours."""
+    if own is None:
+        return None
+    own.make(own_sizes(settings, 2 * FIRST_WORD, 2 * FIRST_WORD + 1))
+    return {_SETTINGS[size] for size in own.asked_for & _SETTINGS.keys()} | {"embedding.source", "embedding.frozen"}
+
+
 def _build_translator(
     code: OwnCode, sizes: Mapping[str, Any], settings: Settings, *, other: bool = False
 ) -> OwnTranslator:
@@ -170,7 +222,7 @@ def _build_translator(
         # other weights, so that what a state_dict does not carry over shows
         torch.manual_seed(settings.training.seed + other)
         inner = code.make(sizes)
-    return OwnTranslator(inner.to("cpu"), code=code, places=sizes["longest"], words=sizes["target_words"])
+    return OwnTranslator(inner.to(sizes["device"]), code=code, places=sizes["longest"], words=sizes["target_words"])
 
 
 def _some_ids(places: int, words: int) -> Tensor:
@@ -212,6 +264,40 @@ def _check_registered(model: OwnTranslator, other: OwnTranslator, ids: Tensor, f
             f"{model.code.name} has weights that its state_dict does not hold, so they are neither trained nor kept; "
             "use nn.Parameter, register_buffer and nn.ModuleList instead of plain tensors and lists."
         )
+
+
+def _input_table(model: OwnTranslator, words: int) -> tuple[str, bool]:
+    """The name of the parameter that a source word's row is read from, and whether words are its columns."""
+    code, found = model.code, dict(model.inner.named_parameters())
+    if code.table:
+        rows = found.get(code.table)
+        if rows is None or rows.ndim != 2 or words not in rows.shape:
+            raise InputError(
+                f"{code.name} has no table {code.table!r} with a row for each of the {words:,} source words; its "
+                f"parameters are {', '.join(found)}."
+            )
+        return code.table, rows.shape[0] != words
+    tables = {name: p for name, p in found.items() if p.ndim == 2 and words in p.shape and p.requires_grad}
+    word = words - 1
+    ids = torch.full((1, model.places), word, device=next(model.parameters()).device)
+    draw = torch.Generator().manual_seed(0)
+    with torch.enable_grad():
+        scores = model(ids)
+        # a random sum: in a plain one the words' shares may cancel, as behind a norm
+        total = (scores * torch.randn(scores.shape, generator=draw).to(scores)).sum()
+        grads = torch.autograd.grad(total, list(tables.values()), allow_unused=True) if tables else ()
+    read = []
+    for name, grad in zip(tables, grads, strict=True):
+        for axis in (a for a in (0, 1) if grad is not None and grad.shape[a] == words):
+            reached = (grad.to_dense() != 0).any(1 - axis).nonzero().flatten().tolist()  # type: ignore[union-attr]
+            read += [(name, axis == 1)] if reached == [word] else []
+    if len(read) != 1:
+        named = ", ".join(name for name, _ in read)
+        raise InputError(
+            f"{code.name} has {f'{len(read)} input tables ({named})' if read else 'no table that only its input reads'}"
+            f'; say in the file which one to exchange, as in REGARD = {{"embedding": "words.weight"}}.'
+        )
+    return read[0]
 
 
 def describe_error(error: BaseException, path: str) -> str:

@@ -149,6 +149,12 @@ class TrainingSettings:
     threads: int = entry(
         1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1, most=1024
     )
+    device: str = entry(
+        "auto",
+        "where it is computed: auto (a graphics card if there is one), cpu, cuda or mps; a run may go on on another",
+        test=re.compile(r"auto|cpu|mps|cuda(:[0-9]+)?").fullmatch,
+        form="auto, cpu, cuda, cuda:1 or mps",
+    )
     save_every: int = entry(100, "steps between checkpoints (and one after every epoch)", least=1)
 
 
@@ -184,9 +190,10 @@ class Settings:
         return "\n".join(parts)
 
     def differences(self, other: Settings) -> list[str]:
-        """What differs, each as ``section.key: ours, theirs``."""
+        """What differs, each as ``section.key: ours, theirs``; a run may go on on another device."""
         ours, theirs = _flat(self.to_dict()), _flat(other.to_dict())
-        return [f"{key}: {ours[key]!r}, {theirs[key]!r}" for key in ours if ours[key] != theirs[key]]
+        differing = [key for key in ours if ours[key] != theirs[key] and key != "training.device"]
+        return [f"{key}: {ours[key]!r}, {theirs[key]!r}" for key in differing]
 
 
 def load_settings(
@@ -340,7 +347,6 @@ def _own_conflicts(settings: Settings) -> list[str]:
     """What cannot be asked of somebody's own model, which says and does everything itself."""
     embedding, wrong = settings.embedding, []
     for key, value, plain in [
-        ("embedding.source", embedding.source, "learned"),
         ("embedding.target", embedding.target, "learned"),
         ("model.tied", settings.model.tied, False),
         ("model.decoder_layers", settings.model.decoder_layers, 0),

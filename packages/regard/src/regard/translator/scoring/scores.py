@@ -38,7 +38,7 @@ from regard.translator.data.batches import EncodedPairs, encode
 from regard.translator.data.sources import Pairs
 from regard.translator.data.spelling import characters, speller, unknown_words
 from regard.translator.data.vocabulary import split_words
-from regard.translator.decoding.translation import TranslationModel
+from regard.translator.decoding.translation import TranslationModel, device_of
 from regard.translator.engines.run import Run
 from regard.translator.scoring.significance import bleu, chrf
 
@@ -146,12 +146,12 @@ def perplexity(model: TranslationModel, encoded: EncodedPairs) -> Perplexity:
 
 def token_losses(model: TranslationModel, encoded: EncodedPairs, *, batch: int = 64) -> list[Float]:
     """-log p of each pair's target tokens, <sos> first, in the order of ``encoded``."""
-    was_training = model.training
+    was_training, device = model.training, device_of(model)
     model.eval()
     whole: dict[int, Float] = {}
     with torch.no_grad():
         for rows, pairs in encoded.in_order(batch):
-            flat = model.token_losses(pairs).double().numpy()
+            flat = model.token_losses(pairs.to(device)).cpu().double().numpy()
             # the losses of a batch come sentence after sentence, without padding
             parts = np.split(flat, np.cumsum(encoded.target_lengths[rows])[:-1])
             whole |= dict(zip(rows.tolist(), parts, strict=True))

@@ -49,7 +49,12 @@ if TYPE_CHECKING:
 
 
 STUDY, START, CONFIRM = "study.json", "settings.toml", "confirm"
-_OF_THE_MACHINE = ("data.path", "training.threads", "training.save_every")  # may differ between workers
+_OF_THE_MACHINE = (
+    "data.path",
+    "training.threads",
+    "training.device",
+    "training.save_every",
+)  # may differ between workers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,7 +141,7 @@ def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
         best=best,
         importance=importances(space, [t.changes for t in judged], [t.expected or 0.0 for t in judged]),
         confirmation=confirmation,
-        command=_train_command(folder, best, settings),
+        command=_train_command(folder, best, settings, str(about.get("model", ""))),
         cpu_seconds=sum(t.cpu_seconds for t in trials),
         searched_by=str(about.get("command", "")),
         share=settings.data.share,
@@ -161,9 +166,12 @@ def check_folder(folder: Path, identity: dict[str, Any]) -> None:
 def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """What a study differs in, or nothing."""
     named = {"settings": "other settings", "space": "another search space", "pruner": "another pruner"}
-    named |= {"seed": "another seed", "fingerprint": "other data than there is now"}
+    named |= {"seed": "another seed", "fingerprint": "other data than there is now", "code": "another file of yours"}
     if isinstance(there := theirs.get("settings"), dict) and "settings" in ours:
-        theirs = theirs | {"settings": with_new_settings(there, ours["settings"])}
+        there = with_new_settings(there, ours["settings"])
+        if "device" in ours["settings"].get("training", {}) and isinstance(there.get("training"), dict):
+            there["training"]["device"] = ours["settings"]["training"]["device"]  # a study may go on on another
+        theirs = theirs | {"settings": there}
     return next((what for key, what in named.items() if key in ours and theirs.get(key) != ours[key]), "")
 
 
@@ -255,14 +263,15 @@ def _trial(folder: Path, frozen: Any) -> Trial:
     )
 
 
-def _train_command(folder: Path, best: Trial, settings: Settings) -> str:
+def _train_command(folder: Path, best: Trial, settings: Settings, model: str) -> str:
     """Trains the best settings on all pairs: from the trial's own file or, where that is not here, what differs."""
-    own = trial_folder(folder, best.number) / "settings.toml"
-    given = [str(own)]
-    if not own.exists() and (folder / START).exists():
+    file = trial_folder(folder, best.number) / "settings.toml"
+    given = [str(file)]
+    if not file.exists() and (folder / START).exists():
         given = [str(folder / START), *(w for k, v in best.changes.items() for w in ("--set", change(k, v)))]
     whole = [] if settings.data.share == 1 else ["--set", "data.share=1.0"]
-    return shlex.join(["regard", "translator", "train", *given, *whole, "--out", "runs/best"])
+    own = ["--model", model] if model else []
+    return shlex.join(["regard", "translator", "train", *given, *own, *whole, "--out", "runs/best"])
 
 
 def _best_line(study: Tuning) -> str:

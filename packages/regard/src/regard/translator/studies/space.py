@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -26,6 +26,7 @@ _FIXED = {
     "training.epochs": "epochs stay the same: more epochs alone do not count as tuning",
     "training.seed": "the seed is not a setting to tune; --confirm trains the winner with seeds of its own",
     "training.threads": "threads change how long it takes, not what is learnt",
+    "training.device": "the device changes how long it takes, not what is learnt",
     "training.save_every": "checkpoints do not change what is learnt",
 }
 
@@ -64,19 +65,23 @@ class Space:
         return values.keys() == self.entries.keys() and all(_holds(self.entries[k], v) for k, v in values.items())
 
 
-def load_space(space: str | Path | None, settings: Settings) -> Space:
+def load_space(space: str | Path | None, settings: Settings, *, taken: Collection[str] | None = None) -> Space:
     """A search space from a TOML file, or a built-in one by its name (coursework, quick, good).
 
-    None: the built-in one for the settings' kind of model. Raises InputError naming every mistake at once.
+    None: the built-in one for the settings' kind of model. Of somebody's own model only those settings of the sections
+    model and embedding can be tried that are ``taken`` by its constructor: a built-in space leaves out the others.
+    Raises InputError naming every mistake at once.
     """
     name = str(space if space is not None else "good" if settings.model.kind == "encoder-decoder" else "coursework")
     values = _read(name)
     mistakes = Mistakes(f"The search space {name}")
-    entries = {
-        key: tried
-        for key, given in _flat(values, mistakes)
-        if (tried := _choices_or_range(key, given, settings, mistakes))
-    }
+    entries = {}
+    for key, given in _flat(values, mistakes):
+        if taken is not None and key.partition(".")[0] in ("model", "embedding") and key not in taken:
+            if Path(name).exists():
+                mistakes.add(f"{key} cannot be searched: your model takes {', '.join(sorted(taken)) or 'no size'}.")
+        elif tried := _choices_or_range(key, given, settings, mistakes):
+            entries[key] = tried
     if not entries and not mistakes.sentences:
         mistakes.add("it has nothing to try.")
     mistakes.raise_if_any()

@@ -39,6 +39,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.files import Lock
 from regard.progress import STOPPING, Notify, duration, ignore
 from regard.strict_json import parse_json
+from regard.translator.models.own_translator import OwnCode, taken_settings
 from regard.translator.runs.files import BEST, LAST
 from regard.translator.runs.log import Epoch, read_log
 from regard.translator.runs.records import is_finished
@@ -71,7 +72,7 @@ from regard.translator.studies.storage import (
 )
 from regard.translator.studies.variants import Variant
 from regard.translator.training.budget import cpu_seconds_a_run
-from regard.translator.training.loop import Step, Watch, train
+from regard.translator.training.loop import Step, Watch, first_model, train
 from regard.translator.training.preparation import PreparedData, prepare
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
     watch: Watch | None = None,
     say: Notify | None = None,
     command: str = "",
+    own: OwnCode | None = None,
 ) -> Tuning:
     """Search ``space`` until the study in ``out`` has ``trials`` trials; goes on with the study that is there.
 
@@ -107,11 +109,14 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
     ``confirm`` closes the study, trains the settings it started from and the best ones with that many fresh seeds, and
     scores both on the test set; of several workers one does it. The first trial is the settings themselves, where the
     space has them; then come the best of an earlier study of this space, where the folder ``first`` names one.
+    Of somebody's ``own`` model, the sizes that its constructor takes are tried, and how it is trained.
     """
     _check_numbers(trials, confirm, pruner)
     folder, say = Path(out), say or ignore
-    chosen = space if isinstance(space, Space) else load_space(space, settings)
+    chosen = space if isinstance(space, Space) else load_space(space, settings, taken=taken_settings(settings, own))
     identity = {"settings": settings.to_dict(), "space": chosen.to_dict(), "pruner": pruner, "seed": seed}
+    if own is not None:
+        identity["code"] = own.digest
     where = {"storage": without_password(storage or "")}
     check_folder(folder, identity | where)
     command = without_password(command)
@@ -119,8 +124,8 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
     with contextlib.closing(open_storage(folder, storage)) as shared, shared.explain_errors():
         data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
         about = identity | {"fingerprint": data.corpus.fingerprint, "name": chosen.name}
-        open_folder(folder, about | where | {"command": command}, settings)
-        search = _Search(folder, settings, chosen, data, shared, pruner, seed, watch, say)
+        open_folder(folder, about | where | {"command": command, "model": own.name if own else ""}, settings)
+        search = _Search(folder, settings, chosen, data, shared, pruner, seed, watch, say, own)
         for line in shared.notes():
             say(line)
         search.agree(about)
@@ -140,10 +145,10 @@ class _Search:
     def __init__(
         self, folder: Path, settings: Settings, space: Space, data: PreparedData, shared: Storage, pruner: str,
         seed: int,
-        watch: Watch | None, say: Notify,
+        watch: Watch | None, say: Notify, own: OwnCode | None,
     ) -> None:  # fmt: skip
         self.folder, self.settings, self.space, self.data, self.seed = folder, settings, space, data, seed
-        self.shared, self.watch, self.say = shared, watch, say
+        self.shared, self.watch, self.say, self.own = shared, watch, say, own
         self.study = shared.open(create=True, pruner=_pruner(pruner, settings.training.epochs))
         self.number = -1  # of the trial that this worker has or had last
         self.taken = False  # whether another worker has that one now
@@ -198,7 +203,7 @@ class _Search:
             first = start.training.seed + 1
             compare_variants(
                 start, variants, range(first, first + seeds), self.folder / CONFIRM, corpus=self.data.corpus,
-                watch=self.watch, say=self.say, command=command,
+                watch=self.watch, say=self.say, command=command, own=self.own,
             )  # fmt: skip
             self.study.set_user_attr("confirmed", self.shared.place)
 
@@ -305,7 +310,9 @@ class _Search:
         for epoch in read_log(run).epochs:  # of a trial that was interrupted
             watch(epoch)
         if not is_finished(run):
-            train(settings, run, prepared=self._prepare_data(settings), watch=watch)
+            data = self._prepare_data(settings)
+            self._try_own(settings, data)
+            train(settings, run, prepared=data, watch=watch, own=self.own)
         self._retry_until_answered(lambda: self._check_ours(trial))
         return min(e.perplexity for e in read_log(run).epochs)
 
@@ -325,6 +332,14 @@ class _Search:
             return self.settings.with_changes([change(k, v) for k, v in params.items()])
         except InputError as error:
             raise CouldNotFindOut(str(error)) from None
+
+    def _try_own(self, settings: Settings, data: PreparedData) -> None:
+        """Sizes that somebody's model does not take together, as 3 heads in a width of 64, fail their trial alone."""
+        if self.own is not None:
+            try:
+                first_model(settings, data, self.own)
+            except InputError as error:
+                raise CouldNotFindOut(str(error)) from None
 
     def _prepare_data(self, settings: Settings) -> PreparedData:
         if settings.embedding.source == settings.embedding.target == "learned":
@@ -376,7 +391,7 @@ class _Search:
             self.say(f"all {trials} trials are there")
         else:
             self._check_open()
-            each = cpu_seconds_a_run(self.settings, self.data)
+            each = cpu_seconds_a_run(self.settings, self.data, own=self.own)
             self.say(
                 f"{left} of {trials} trials to run: about {duration(left * each)} of CPU time if each costs what the "
                 f"settings themselves cost and none is pruned; {STOPPING}"

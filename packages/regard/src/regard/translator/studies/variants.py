@@ -2,11 +2,11 @@
 
 | written | means |
 |---|---|
-| ``learned`` | both sides from random numbers |
-| ``word2vec:train``, ``bert:DIR`` | both sides |
-| ``glove:FILE``, ``word2vec:FILE`` | a file is in one language: the side it covers better; both if the model is tied |
-| ``source=SPEC``, ``target=SPEC``, ``both=SPEC`` | that side, whatever the coverage |
+| ``learned``, ``word2vec:train``, ``glove:FILE``, ``word2vec:FILE``, ``bert:DIR`` | the input embedding, nothing else |
+| ``target=SPEC``, ``both=SPEC``, ``source=SPEC`` | the output layer, both sides, the input once more |
 | ``...+frozen=true``, ``...+positions=none`` | and more of the settings' [embedding] section |
+
+A model that is tied has one table for both sides, which a bare name then is.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.translator.models.embeddings import initial_vectors
+from regard.translator.models.own_translator import KIND
 from regard.translator.runs.settings import Settings
 from regard.translator.training.preparation import PreparedData
 
 _START = r"(?:learned\b|glove:|word2vec:|bert:|(?:source|target|both|frozen|positions)=)"
-_KEYS = ("source", "target", "frozen", "positions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,33 +66,36 @@ def read_variants(texts: Sequence[str], settings: Settings, data: PreparedData) 
 def _variant(text: str, settings: Settings, data: PreparedData) -> Variant:
     parts = re.split(rf"\+(?={_START})", text)
     changes: dict[str, str] = {}
-    note = ""
+    bare = ""  # a spec without a side
     for part in parts:
         key, equals, value = part.partition("=")
         if not equals or not re.fullmatch(_START, f"{key}="):
-            sides, note = _sides(part, settings, data)
-            changes |= dict.fromkeys(sides, part)
+            changes |= dict.fromkeys(("source", "target") if settings.model.tied else ("source",), part)
+            bare = part
         elif key == "both":
             changes |= {"source": value, "target": value}
         else:
             changes[key] = value
+    if settings.model.kind == KIND and "positions" in changes:
+        raise InputError(f"{text!r}: a model of your own has its own positions; compare its embeddings only.")
     changed = settings.with_changes([f"embedding.{key}={_value(key, value)}" for key, value in changes.items()])
+    note = _coverage_note(bare, settings, data) if bare else ""
     return Variant(name="+".join(_short(part) for part in parts), settings=changed, note=note)
 
 
-def _sides(spec: str, settings: Settings, data: PreparedData) -> tuple[list[str], str]:
-    """Which sides a spec without a side is for, and why."""
-    both = [f"embedding.{side}={json.dumps(spec)}" for side in ("source", "target")]
-    settings.with_changes(both)  # is it a spec at all?
+def _coverage_note(spec: str, settings: Settings, data: PreparedData) -> str:
+    """Of a vector file without a side: that it is for the input, and how much of the text it knows there and there."""
     kind, _, where = spec.partition(":")
     if settings.model.tied or kind in ("learned", "bert") or where == "train":
-        return ["source", "target"], ""
+        return ""
     covered = {side: _coverage(spec, side, settings, data) for side in ("source", "target")}
-    best = max(covered, key=lambda side: covered[side])
-    if not covered[best]:
-        raise InputError(f"{spec} has a vector for no word of either side; wrong file?")
+    if not covered["source"]:
+        raise InputError(
+            f"{spec} has a vector for no word of the source, and a bare name is the input embedding; wrong file, or "
+            f"the other language's: target={spec}?"
+        )
     shares = " and ".join(f"{covered[side]:.1%} of the {side}'s" for side in covered)
-    return [best], f"{_short(spec)} has vectors for {shares} running words: it is used for the {best} side."
+    return f"{_short(spec)} has vectors for {shares} running words; it is the input embedding, the source's."
 
 
 def _coverage(spec: str, side: str, settings: Settings, data: PreparedData) -> float:

@@ -7,14 +7,16 @@ import time
 import numpy as np
 
 from regard.translator.data.batches import epoch_plan
+from regard.translator.decoding.translation import device_of
 from regard.translator.models.encoder import seed_dropout
+from regard.translator.models.own_translator import OwnCode
 from regard.translator.runs.settings import Settings
 from regard.translator.training.loop import deterministic_algorithms, first_model, training_loss
 from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.preparation import PreparedData
 
 
-def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6) -> float:
+def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6, own: OwnCode | None = None) -> float:
     """CPU-seconds that all epochs of ``settings`` will take on this machine, to within a quarter or so.
 
     ``steps`` batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
@@ -24,11 +26,12 @@ def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6)
     batches = epoch_plan(data.train, settings, 1)
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
     with deterministic_algorithms(s.threads):
-        model = first_model(settings, data)
+        model = first_model(settings, data, own)
+        device = device_of(model)
         optimiser = build_optimiser(settings, model, words=len(data.target))
         spent, tokens = 0.0, 0
         for number, rows in enumerate(chosen):
-            batch = data.train.batch(rows)
+            batch = data.train.batch(rows).to(device)
             began = time.process_time()
             seed_dropout(model, s.seed, number)
             optimiser.zero_grad(set_to_none=True)

@@ -25,7 +25,7 @@ from regard.files import create_folder, write_file
 from regard.progress import Notify, ignore
 from regard.results import Result
 from regard.translator.data.batches import Batch, epoch_plan
-from regard.translator.decoding.translation import TranslationModel
+from regard.translator.decoding.translation import TranslationModel, device_of
 from regard.translator.engines.run import load_run
 from regard.translator.models.checkpoint_tensors import (
     Average,
@@ -34,6 +34,7 @@ from regard.translator.models.checkpoint_tensors import (
     restore,
     write_weights,
 )
+from regard.translator.models.device import choose_device, put_on_device
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.own_translator import OwnCode, OwnTranslator, build_own
 from regard.translator.models.size import check_size, count_parameters
@@ -72,6 +73,7 @@ class Step:
     seconds_left: float  # at the pace of this process
 
 
+CPU = torch.device("cpu")
 Watch = Callable[[Step | Epoch], None]  # told every step and every epoch; an exception it raises stops the run
 
 
@@ -157,8 +159,11 @@ def train(
     data = prepared if prepared is not None else prepare(settings)
     for line in data.remarks():
         say(line)
-    with deterministic_algorithms(settings.training.threads), torch.random.fork_rng(devices=[]):
-        model = first_model(settings, data, own)
+    device = choose_device(settings.training.device)
+    if device.type != "cpu":
+        say(f"It is computed on {device}.")
+    with deterministic_algorithms(settings.training.threads, device), torch.random.fork_rng(devices=[]):
+        model = first_model(settings, data, own, device)
         team.check_agreement(settings, data.corpus.fingerprint, model)
         with contextlib.ExitStack() as held:
 
@@ -174,18 +179,24 @@ def train(
             return _Trainer(settings, folder, data, model, watch, team).run(say)
 
 
-def first_model(settings: Settings, data: PreparedData, own: OwnCode | None = None) -> TranslationModel:
+def first_model(
+    settings: Settings, data: PreparedData, own: OwnCode | None = None, device: torch.device | None = None
+) -> TranslationModel:
     """The model as it is before the first step; its gradient and Adam's two moments will be as large."""
+    device = device or choose_device(settings.training.device)
     if own is not None:
-        return build_own(own, settings, len(data.source), len(data.target))
+        return build_own(
+            own, settings, len(data.source), len(data.target), vectors=data.source_vectors, device=str(device)
+        )
     check_size(settings, len(data.source), len(data.target), copies=4)
-    return build_model(
+    model = build_model(
         settings,
         len(data.source),
         len(data.target),
         source_vectors=data.source_vectors,
         target_vectors=data.target_vectors,
     )
+    return put_on_device(model, device)
 
 
 def learning_rate(step: int, steps: int, settings: TrainingSettings) -> float:
@@ -226,7 +237,7 @@ class _Trainer:
         team: Team,
     ) -> None:
         self.settings, self.folder, self.data, self.model, self.watch = settings, folder, data, model, watch
-        self.team = team
+        self.team, self.device = team, device_of(model)
         s = settings.training
         self.optimiser = build_optimiser(settings, model, words=len(data.target))
         self.trained = [p for p in model.parameters() if p.requires_grad]
@@ -264,7 +275,7 @@ class _Trainer:
     def _epoch(self) -> None:
         self.model.train()
         for rows in self._plan(self.at.epoch)[self.at.batch :]:
-            batch = self.data.train.batch(rows)
+            batch = self.data.train.batch(rows).to(self.device)
             loss = self._step(batch)
             self._after_step(batch, loss)
         self._after_epoch()
@@ -344,7 +355,7 @@ class _Trainer:
         """Before the run is called finished: a stop in between only does this again."""
         own = self.model.code if isinstance(self.model, OwnTranslator) else None
         corpus = self.data.corpus
-        best = load_run(self.folder, own=own)
+        best = load_run(self.folder, own=own, device=str(self.device))
         write_file(self.folder / USUAL, baseline_file(best, corpus.train.source, corpus.validation.source))
 
     def _evaluate(self) -> Epoch:
@@ -413,13 +424,14 @@ def _position(path: Path, header: Header) -> _Position:
 
 
 @contextlib.contextmanager
-def deterministic_algorithms(threads: int) -> Iterator[None]:
+def deterministic_algorithms(threads: int, device: torch.device = CPU) -> Iterator[None]:
     """One number of threads and deterministic algorithms inside; as it was afterwards."""
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     memory: Any = torch.utils.deterministic  # a module with a property, which type checkers do not see
     fill = memory.fill_uninitialized_memory
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    # on a card some operations have no such algorithm: torch then warns, and the last digits may differ
+    torch.use_deterministic_algorithms(True, warn_only=device.type != "cpu")
     memory.fill_uninitialized_memory = False  # costs time and hides nothing here
     try:
         yield

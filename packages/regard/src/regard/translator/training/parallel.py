@@ -99,7 +99,7 @@ class Team:
         spent, self.clock = now - self.clock, now
         # a process without a part still takes part, or the others would wait for it
         gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-        numbers = torch.tensor([loss, spent])
+        numbers = torch.tensor([loss, spent])  # of the processor, as what waits for the others is
         with self._detect_lost():
             flat = self._sum_gradients(gradients, numbers)
         summed = torch.split(flat, [w.numel() for w in weights])
@@ -114,14 +114,15 @@ class Team:
         if self.rows is not None:
             return self.rows.total(gradients, wait=lambda: dist.all_reduce(numbers))
         # one message for everything: on a network each costs a round trip
-        flat = torch.cat([*(g.flatten() for g in gradients), numbers])
+        flat = torch.cat([*(g.flatten() for g in gradients), numbers.to(gradients[0].device)])
         dist.all_reduce(flat)
         numbers.copy_(flat[-2:])
         return flat[:-2]
 
     def _shared_rows(self, gradients: Sequence[Tensor]) -> SharedRows | None:
         length = sum(g.numel() for g in gradients)
-        if not length or any(g.dtype != torch.float32 for g in gradients):  # of somebody's own model
+        # of somebody's own model, or on a card, which has no memory that processes share
+        if not length or any(g.dtype != torch.float32 or g.device.type != "cpu" for g in gradients):
             return None
         return shared_rows(
             rank=self.rank, size=self.size, length=length, tell=self.broadcast, all_agree=self._all_agree
@@ -140,7 +141,7 @@ class Team:
         content = {s: {k: v for k, v in values.items() if k != "path"} for s, values in settings.to_dict().items()}
         digest = hashlib.sha256(json.dumps([content, fingerprint]).encode())
         for tensor in model.state_dict().values():
-            digest.update(tensor.contiguous().numpy().tobytes())
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
         answers: list[Any] = [None] * self.size
         with self._detect_lost():
             dist.all_gather_object(answers, digest.hexdigest())
@@ -208,7 +209,7 @@ def deal_pairs(lengths: Tensor, players: int) -> list[Tensor]:
     [[0, 4, 1], [2, 3]]
     """
     order = lengths.argsort(descending=True, stable=True)
-    turn = torch.arange(len(order))
+    turn = torch.arange(len(order), device=order.device)
     back = turn // players % 2 == 1
     player = torch.where(back, players - 1 - turn % players, turn % players)
     return [order[player == number] for number in range(players)]
@@ -232,7 +233,8 @@ def join_team() -> Iterator[Team]:
     team = Team(rank=int(os.environ["RANK"]), size=size)
     signal.signal(signal.SIGTERM, lambda *_: team.raise_lost())  # torchrun ends the others when one is gone
     with team._detect_lost():
-        dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT))
+        cards = torch.cuda.is_available() and dist.is_nccl_available()
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cards else "gloo", timeout=timedelta(seconds=TIMEOUT))
         # the first keeps the list of all: were it gone with an error already, the others could not even find each other
         dist.barrier()
     try:

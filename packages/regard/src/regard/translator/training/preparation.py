@@ -14,6 +14,7 @@ from regard.translator.data.corpus import Corpus, load_corpus
 from regard.translator.data.sources import TEST, TRAIN, VALIDATION, Pairs
 from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
 from regard.translator.engines.run import Run
+from regard.translator.models.device import choose_device
 from regard.translator.models.embeddings import Vectors, initial_vectors
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
 from regard.translator.runs.settings import Settings
@@ -114,10 +115,11 @@ def _vocabularies(settings: Settings, corpus: Corpus) -> tuple[Vocabulary, Vocab
 Words = tuple[Vocabulary, Vocabulary]
 
 
-def own_run(code: OwnCode, settings: Settings, words: Words) -> Run:
+def own_run(code: OwnCode, settings: Settings, words: Words, *, device: str = "auto") -> Run:
     """The model as a run that has no folder: it can translate and be scored."""
     source, target = words
-    model = build_own(code, settings, len(source), len(target), to_train=False).eval()
+    where = str(choose_device(device))
+    model = build_own(code, settings, len(source), len(target), to_train=False, device=where).eval()
     return Run(folder=Path(code.name), settings=settings, source=source, target=target, model=model, facts={}, about={})
 
 

@@ -1,0 +1,60 @@
+"""Where a model is computed: a graphics card where there is one, else the processor.
+
+Weights are drawn on the processor and moved, so a run starts from the same numbers everywhere. Checkpoints say nothing
+of a device: what was trained on one goes on, scores and translates on another. Written for, not yet run on, a graphics
+card; the tests run everything on a pretended one, which refuses any tensor that was made elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from regard.errors import InputError
+from regard.translator.models.encoder import Dropout
+
+
+def choose_device(wanted: str = "auto") -> torch.device:
+    """The device that a setting means: auto is CUDA, else MPS, else cpu; of several processes each has its own card."""
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise InputError(f"There is no device {wanted!r}; give auto, cpu, cuda, cuda:1 or mps.") from None
+    here = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(device.type)
+    if here is not None and not here():
+        raise InputError(f"This machine has no {device.type} device that torch {torch.__version__} can use; give cpu.")
+    return _own_card(device) if device.type == "cuda" else device
+
+
+def _own_card(device: torch.device) -> torch.device:
+    """The card of this process, which torchrun numbers on its machine."""
+    # cuBLAS repeats its sums in the same order only with a workspace of its own, asked for before its first use
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    cards, processes = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    number = device.index if device.index is not None else int(os.environ.get("LOCAL_RANK", "0"))
+    if number >= cards or (processes > 1 and (processes > cards or device.index is not None)):
+        raise InputError(
+            f"{processes} process{'es' * (processes > 1)} on {device}, and this machine has {cards} "
+            f"card{'s' * (cards != 1)}: start one process for each card with --device cuda, or give --device cpu."
+        )
+    return torch.device("cuda", number)
+
+
+def put_on_device(model: Any, device: torch.device) -> Any:
+    """The model with its weights on ``device``, and one source of noise there for all its dropout."""
+    model.to(device)
+    drops = [module for module in model.modules() if isinstance(module, Dropout)]
+    if drops and drops[0].noise.device != device:
+        noise = new_noise(device)
+        for module in drops:
+            module.noise = noise
+    return model
+
+
+def new_noise(device: torch.device) -> torch.Generator:
+    """A source of random numbers on a device; the loop seeds it before every step."""
+    return torch.Generator(device)

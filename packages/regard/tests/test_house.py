@@ -454,6 +454,7 @@ def test_what_benchmarks_and_tools_take_from_the_house_is_there(path):
 
 
 BOUND = r"at most|at least|(?<!add )up to|below|above|between|(?:more|less|shorter|nearer) than|exceed|past|within"
+BOUND += r"|accurate to|error bound"
 BEFORE = re.compile(rf"(?:\b(?:{BOUND})|(?<= )[<>]=?)(?: norm| attention| a factor)?(?: § and)?\s*$")
 AFTER = re.compile(r"^\s*(?:or (?:better|less|more|fewer)|at most|at least)\b")
 ROUNDS = re.compile(r"\.\d+[gef%]")

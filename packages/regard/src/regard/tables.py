@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 _NUMBER = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # A formula begins with one of these signs, of any width. Where decimals have a comma, spreadsheets part cells at
-# semicolons, whatever stands in quotes; and some leave out quotes or blanks at the beginning.
-_FORMULA = re.compile(r"(^|[;\t\r\n])(?=[\s\x22]*[=+@\-\u2212\uFE62\uFE63\uFE66\uFE6B\uFF0B\uFF0D\uFF1D\uFF20])")
+# semicolons, whatever stands in quotes; and some leave out quotes, blanks or what has no width at the beginning.
+_UNSEEN = r"[\s\x22\x00-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u2069\uFEFF]*"
+_SIGN = r"[=+@\-\u2212\uFE62\uFE63\uFE66\uFE6B\uFF0B\uFF0D\uFF1D\uFF20]"
+_FORMULA = re.compile(rf"(^|[;\t\r\n])(?={_UNSEEN}{_SIGN})")
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> str:

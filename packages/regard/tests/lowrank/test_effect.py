@@ -133,6 +133,10 @@ def test_a_common_shift_of_the_keys_does_not_loosen_the_bound():
             lambda: lowrank.softmax_effect(lowrank.spectrum(np.eye(3)), rank=1, inputs=np.eye(3), scale=math.inf),
             "scale must be a finite number",
         ),
+        (
+            lambda: lowrank.softmax_effect(lowrank.spectrum(np.eye(3)), rank=1, inputs=np.eye(3), scale=2**53 + 1),
+            "integers beyond 2.53 that float64 rounds",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(call, message):

@@ -456,6 +456,7 @@ def test_prints_the_coursework_bound_beside_the_truth():
         (lambda: lowrank.spectrum(np.eye(3)).rank_for_error(-1), "error must be a finite number, 0 or more"),
         (lambda: lowrank.spectrum(np.eye(3)).rank_for_error(math.nan), "error must be a finite number, 0 or more"),
         (lambda: lowrank.spectrum(np.eye(3)).rank_for_error(10**400), "error must be a finite number, 0 or more"),
+        (lambda: lowrank.spectrum(np.eye(3)).rank_for_error(2**53 + 1), "beyond 2.53 that float64 rounds"),
         (lambda: lowrank.spectrum(np.eye(3)).rank_for_error(1, norm="max"), "norm must be 'spectral' or 'frobenius'"),
         (lambda: lowrank.spectrum(np.eye(3)).check(np.eye(2)), "check needs what the spectrum is of"),
         (lambda: lowrank.spectrum(np.eye(3)).check(), "check needs what the spectrum is of"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.noise import EXAMPLE, Magnitude, NoiseModel, Spread, read_model, score_laws, study
+from regard.noise import EXAMPLE, Magnitude, NoiseModel, Spread, compare, optimise, read_model, score_laws, study
 from regard.noise.draws import Sampler
 
 
@@ -210,6 +210,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         lambda odd: NoiseModel(means=np.eye(2), isotropic=odd),
         lambda odd: study(NoiseModel(means=np.eye(2), isotropic=0.1), [[odd, 0]]),
         lambda odd: study(NoiseModel(means=np.eye(2), isotropic=0.1), [[1, 0]], values=[[odd], [0]]),
+        lambda odd: compare(keys=2, scale=odd),
+        lambda odd: optimise(NoiseModel(means=np.eye(2), isotropic=0.1), max_norm=odd),
     ],
 )
 def test_an_integer_that_float64_rounds_is_refused(ask) -> None:

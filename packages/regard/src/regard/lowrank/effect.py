@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.array_types import Float
-from regard.arrays import check_array
+from regard.arrays import as_array, check_array
 from regard.attention import softmax
 from regard.errors import InputError
 from regard.lowrank.singular import Spectrum
@@ -146,5 +146,6 @@ def _refuse(shape: tuple[int, int], x: Float, y: Float, scale: float) -> None:
             f"The inputs need rows of {shape[0]} and {shape[1]} numbers to meet a matrix of shape {shape}, "
             f"but have shapes {x.shape} and {y.shape}."
         )
+    as_array(scale, "scale")
     if not math.isfinite(scale):
         raise InputError(f"scale must be a finite number such as 0.125, not {scale}.")

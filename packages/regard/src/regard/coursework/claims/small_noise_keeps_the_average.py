@@ -17,7 +17,7 @@ from regard.coursework.question import Best, Instance, Question, Ruling, make_si
 from regard.coursework.verdict import Reading, Verdict, Witness, explained_verdict, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import in_full
+from regard.written_numbers import at_least, at_most, in_full
 
 CONDITION = (
     "$a T^2 -> 0$ while $T - ln n -> infinity$: "
@@ -36,15 +36,18 @@ def check_vanishing_fast_enough(*, n: int, iso: float, scale: float, factor: flo
     for a, T in ((iso, scale), *POINTS):
         value, accuracy = designed_error(n, iso=a, scale=T, heads=1)
         closest = max(closest, (value - accuracy) / small_noise_bound(n, iso=a, scale=T))
-    here, error = small_noise_bound(n, iso=iso, scale=scale), designed_error(n, iso=iso, scale=scale, heads=1)[0]
+    here = small_noise_bound(n, iso=iso, scale=scale)
+    error, accuracy = designed_error(n, iso=iso, scale=scale, heads=1)
     return holds(
         "proof",
-        f"Here $a T^2 = {iso * scale**2:.4g}$: the error is {error:.6g}, the bound {here:.6g}.",
+        f"Here $a T^2 = {iso * scale**2:.4g}$: the error is {error:.6g} (integral, to {at_most(accuracy, 1)}), the "
+        f"bound {at_most(here, 6)}.",
         region="when a vanishes faster than $1/T^2$, $T$ growing beyond $ln n$; with $T = ln(n/eps)$, a much below "
         "$1/ln^2(n/eps)$",
-        tightness=f"at six (a, $T$) the bound is reached to {closest:.1%}; for $n = 2$ and small $a T^2$ the error is "
-        "$a T^2/2$ to first order, which is the bound's first term",
+        tightness=f"at six (a, $T$) the bound is reached to {at_least(closest, 4, percent=True)}; for $n = 2$ and "
+        "small $a T^2$ the error is $a T^2/2$ to first order, which is the bound's first term",
         error=error,
+        accuracy=accuracy,
         bound=here,
     )
 
@@ -68,12 +71,12 @@ def check_any_scale(*, n: int, iso: float, scale: float, factor: float) -> Verdi
     with balls.precise():
         # D ~ N(0, 4) for every a = 1/T^2; where |D| > 2 the output is sigmoid(2) - 1/2 off in both coordinates
         off = 1 / (1 + balls.ball(-2).exp()) - balls.ball(0.5)
-        at_least = 2 * balls.normal(-1) * 2 * off**2
+        least = 2 * balls.normal(-1) * 2 * off**2
     return refuted_verdict(
         "The difference of the two scores has the variance $4 a T^2$: it is not small just because a is.",
-        witness=Witness(at_least, ">", Fraction(1, 20)),
+        witness=Witness(least, ">", Fraction(1, 20)),
         counterexample=f"$n = 2$, $a = 1e-8$, $T = 10,000 (a T^2 = 1)$: the error is {value:.6g} (integral, to "
-        f"{accuracy:.0e}), and more than 1/20 for every a with $a T^2 = 1$",
+        f"{at_most(accuracy, 1)}), and more than 1/20 for every a with $a T^2 = 1$",
         region="exactly when $a T^2 -> 0 (n = 2)$; for $n > 2 T$ must also grow beyond $ln n$",
         correction=CONDITION + ". Proof that $a T^2 -> 0$ is needed: for $n = 2$ the error is $2 E(sigmoid(D) - "
         "1/2)^2$ with $D ~ N(0, 4aT^2)$, which grows with $a T^2$ and is 0 only at 0.",

@@ -70,7 +70,7 @@ def check_almost_always(*, n: int, iso: float, scale: float, spread: float) -> V
             region="for larger $T$ or smaller a",
             correction="The limit $a -> 0$, $T -> infinity$ is $1 - Phi(-1/sqrt(spread))$.",
         )
-    return not_refuted_verdict(1, f"$P(alpha_a > 0.9) =$ {value:.4%} by integration, to {accuracy:.0e}.")
+    return not_refuted_verdict(1, f"$P(alpha_a > 0.9) =$ {value:.4%} by integration, to {at_most(accuracy, 1)}.")
 
 
 def check_without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -> Verdict:

@@ -45,7 +45,7 @@ CUT = (  # named in functions that this wheel never calls
     *("regard.noise.pictures", "regard.positions.pictures"),
 )
 PACKAGES = ("regard.mistakes", "regard.tracing")  # their heads say what is in them, and most of it is not here
-KEY = r'key = (?:"""(?:.|\n)*?"""|"(?:[^"\\]|\\.)*")'  # what a line of a checklist should come to: for who marks
+KEY = r'(key|answer) = (?:"""(?:.|\n)*?"""|"(?:[^"\\]|\\.)*")'  # what it should come to: for who marks
 LEFT_OUT = ("best",)  # of a question: how far it is from the best needs our solver
 MEASURE = "{} the best possible"  # instead of ours, which name the best; that there is one is no secret
 COMMANDS = '''
@@ -290,7 +290,9 @@ class Build:
         for inside in RUN_BY_PATH:
             made[f"regard/{inside}"] = (HOME / inside).read_text(encoding="utf-8")
         lists = (HOME / "coursework" / "checklists.toml").read_text(encoding="utf-8")
-        made["regard/coursework/checklists.toml"] = re.sub(KEY, 'key = ""', lists)
+        made["regard/coursework/checklists.toml"] = re.sub(KEY, r'\1 = ""', lists)
+        made["regard/coursework/problem_sets.toml"] = (HOME / "coursework" / "problem_sets.toml").read_text("utf-8")
+        made["regard/coursework/published_solutions.toml"] = "solution = []\n"  # a verdict on each is an answer
         for path in sorted(
             (HOME / "coursework" / "derivations" / "problems").glob("*.toml")
         ):  # goals and rules, no proofs

@@ -52,7 +52,7 @@ def test_none_of_ours_is_in_it(built) -> None:
     for mark in ("def prove", "TransformerTranslator(", "counterexample=f", "correction=", "holds(", "class Mistake"):
         assert mark not in "\n".join(value for name, value in files.items() if "claims/" in name), mark
     assert "def regularised" not in text
-    assert set(re.findall(r'key = "(.*?)"', files["coursework/checklists.toml"])) == {""}
+    assert set(re.findall(r'(?:key|answer) = "(.*?)"', files["coursework/checklists.toml"])) == {""}
     solutions = (SOURCE / "grading" / "solutions" / "right.py").read_text()
     for line in re.findall(r"^    return (.{25,})$", solutions, flags=re.MULTILINE):
         assert line not in text, line

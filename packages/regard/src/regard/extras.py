@@ -19,6 +19,7 @@ EXTRAS = {
     "matplotlib": "plots",
     "optuna": "translator",
     "psycopg": "postgres",
+    "pypdfium2": "pdf",
     "sacrebleu": "translator",
     "sacremoses": "translator",
     "sklearn": "translator",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from functools import partial
 from pathlib import Path
@@ -90,11 +91,46 @@ def test_the_exit_code_is_that_of_the_set(claims) -> None:
     code, out, _ = claims("cs224n", "1-4ii", "--check", "--proof")
     assert code == 1
     assert "two-heads-steady, proof" in out
-    assert "k_a.μ_a < 0 in 7.9 % of the draws at every T" in out
+    assert "k_a·μ_a < 0 in 7.9 % of the draws at every T" in out
     assert claims("sequence", "figure", "--check", "--set", "d=2")[0] == 1
 
 
 @pytest.mark.slow
+def test_questions_that_are_named_are_opened(claims) -> None:
+    """A beginning of several opens all of them; what two of them share is shown once."""
+    for words, labels in (
+        (("self-attention-written", "c"), ["(c)", "(c)i", "(c)ii"]),
+        (("cse", "2"), ["2", "2A", "2B"]),
+    ):
+        code, out, _ = claims(*words)
+        assert code == 0
+        assert [
+            line.partition(" contains")[0].rpartition(", ")[2] for line in out.splitlines() if "contains (" in line
+        ] == labels
+    assert out.count("\ntranslator: as above\n") == 1
+
+
+def test_an_answer_in_words_is_marked_point_by_point(claims, tmp_path: Path, monkeypatch) -> None:
+    mine = tmp_path / "mine.txt"
+    typed = ["It is copied.", "The others are ignored.", "", "y", "perhaps", "n"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(typed) + "\n"))
+    code, out, err = claims("cse151b-hw4", "1A.iv", "--words", str(mine))
+    assert (code, mine.read_text()) == (1, "It is copied.\nThe others are ignored.\n")
+    assert "1 of 2 points, as you marked it." in out
+    assert "type your answer now" in err
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\ny\n"))
+    assert claims("cse151b-hw4", "1A.iv", "--words", str(mine))[0] == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    code, _, err = claims("cse151b-hw4", "1A.iv", "--words", str(mine))
+    assert (code, "marked up to item 1 of 2" in err) == (3, True)
+    for words, said in (
+        (("cse", "1A"), "An answer in words is to one question"),
+        (("copying-output",), "--words is about"),
+    ):
+        code, _, err = claims(*words, "--words", str(mine))
+        assert (code, said in err) == (2, True)
+
+
 def test_a_question_of_a_set_has_a_template_and_a_picture(claims, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, _ = claims("cse151b-hw4", "1A.ii", "--template", "mine.py")

@@ -25,11 +25,39 @@ def test_a_checklist_is_complete(name: str, label: str) -> None:
     assert len(found.items) >= 2
     assert found.points == sum(item.points for item in found.items)
     for item in found.items:
-        assert 1 <= item.points <= 3
+        assert 0 <= item.points <= 3  # 0: beyond the question
         assert item.text
         assert item.key
         assert not item.text.endswith(".")
         assert len({one.text for one in found.items}) == len(found.items)
+
+
+def test_the_full_answer_is_as_short_as_the_set_wants_it() -> None:
+    """Every question has one, but for those that ask for a trained model; and none is given away beforehand."""
+    without = [place for place in EVERY if not checklists.of(*place).full_answer]
+    assert without == [("cse151b-hw4", "2"), ("cse151b-hw4", "2A"), ("cse151b-hw4", "2B")]
+    for name, label in set(EVERY) - set(without):
+        found = checklists.of(name, label)
+        written = found.write(found.full_answer)
+        assert not written.too_long, (name, label)
+        assert found.full_answer[:40] not in str(found)
+        assert found.full_answer not in str(written)
+
+
+def test_words_are_written_first_and_then_marked() -> None:
+    asked = checklists.of("cse151b-hw4", "1A.iv")
+    with pytest.raises(InputError, match=r"The answer to cse151b-hw4, 1A\.iv is blank: write it first"):
+        asked.write(" \n")
+    mine = asked.write("It copies. The rest is ignored. Nearly 0.5 of it. Yes!")
+    assert mine.too_long == "The set wants at most 2 sentences; this has about 4."
+    assert (mine.points, mine.answer, asked.items[0].key[:30] in str(mine)) == (0, False, True)
+    assert "An answer that earns the marks" not in str(mine)
+    both = mine.tick(2, 1, 2)
+    assert (both.ticks, both.points, both.answer) == ((1, 2), 2, True)
+    assert "An answer that earns the marks" in str(both)
+    assert json.loads(both.to_json())["ticks"] == [1, 2]
+    with pytest.raises(InputError, match="There is no item 3; the list has 1 to 2"):
+        mine.tick(3)
 
 
 def test_what_is_ticked_does_not_give_the_answer_away() -> None:
@@ -59,7 +87,7 @@ def test_two_lists_of_one_question_are_joined() -> None:
 def test_as_json() -> None:
     said = json.loads(checklists.of("cs224n", "q1-5").to_json())
     assert (said["set"], said["question"], said["points"]) == ("cs224n-w25-a4", "1-5", 4)
-    assert set(said["items"][0]) == {"text", "key", "points"}
+    assert set(said["items"][0]) == {"text", "key", "points", "part"}
 
 
 @pytest.mark.parametrize(

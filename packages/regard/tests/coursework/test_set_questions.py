@@ -147,9 +147,11 @@ def test_one_question_can_be_answered_no_and_a_list_is_a_report() -> None:
 
 def test_what_a_question_shows() -> None:
     text = str(claims.of("cse151b-hw4", "1B.i"))
-    assert text.startswith("cse151b-hw4, 1B.i: UCSD CSE 151B/251B, Homework 4 (June 2025)\n\nsmall-noise-keeps")
+    assert text.startswith(
+        "cse151b-hw4, 1B.i: UCSD CSE 151B/251B, Homework 4 (June 2025)\n\n1B.i: k_i ~ N(μ_i, a I) with"
+    )
     assert text.index("small-noise-keeps-the-average\n") < text.index("never-exactly-the-average\n")
-    assert "A complete answer to cse151b-hw4, 1B.i contains (6 points):" in text
+    assert "A complete answer to cse151b-hw4, 1B.i contains (4 points):" in text
     assert "variance 4 a T²" not in text.partition("A complete answer")[2]
     assert "variance 4 a T²" in str(claims.of("cse151b-hw4", "1B.i").proof())
     listed = str(claims.of("cse151b-hw4"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from regard.cli.output import AsJson, Details, Progress, echo, encodable, note, show
-from regard.errors import InputError
+from regard.errors import CouldNotFindOut, InputError
+from regard.notation import readable
 from regard.terminal import printable
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ def claims(
     ] = None,
     problem: Annotated[
         str | None, typer.Option(metavar="FILE.toml", help="With --derivation: a problem of your own.")
+    ] = None,
+    words_file: Annotated[
+        str | None,
+        typer.Option("--words", metavar="FILE", help="Your answer in words (.txt, .md), marked by you point by point."),
     ] = None,
     gaps: Annotated[int, typer.Option(help="A proof of ours with so many lines left out, for practice.")] = 0,
     jail: Annotated[
@@ -77,6 +83,9 @@ def claims(
     Your own derivation: --template proof.md writes what is given and what is to be shown, --derivation proof.md marks
     every relation: follows, true but say why, false, not read. 0: complete and proved; 1: a false line; 3: neither.
 
+    Your own words: regard claims cse151b-hw4 1A.iv --words mine.txt asks, point by point, whether what a complete
+    answer contains is in yours, and adds up. A file that is not there is written first, from what you type.
+
     Exit code 0: the statement's own (first) reading, or that of the set which was asked for, holds, is not refuted, or
     is explained; 1: it is refuted.
     """
@@ -86,6 +95,8 @@ def claims(
     _refuse_mixtures(template, answer, others=check or proof or plot is not None, jail=jail)
     asked_for, file = _find_claim(words, template=template)
     # show() leaves the program: of what follows, the first that was asked for is the last that runs
+    if words_file is not None:
+        _mark_words(asked_for, words_file, as_json=as_json)
     if derivation is not None or gaps:
         _show_derivation(_single_claim(asked_for, "--derivation"), derivation, problem, gaps, hint, as_json=as_json)
     if template:
@@ -109,6 +120,32 @@ def claims(
     if check:
         show(asked_for.check(**given), as_json=as_json)
     show(asked_for.proof(**given) if proof else asked_for, as_json=as_json)
+
+
+def _mark_words(asked_for: Claim | QuestionSelection, file: str, *, as_json: bool) -> NoReturn:
+    """Take an answer in words, ask its writer point by point whether each is there, and leave with the sum."""
+    from regard.coursework.set_questions import QuestionSelection
+    from regard.files import check_target, read_file, write_file
+
+    if not isinstance(asked_for, QuestionSelection):
+        raise InputError("--words is about a question of a problem set, as in regard claims cse151b-hw4 1A.iv.")
+    target = check_target(file, (".txt", ".md"))
+    asked_for.write("?")  # refused before anybody has typed: several questions
+    if not target.exists():
+        note(encodable(readable(str(asked_for.questions[0].text))))
+        note(f"{file} is not there: type your answer now, and end it with a blank line.")
+        typed = "".join(iter(lambda: sys.stdin.readline().replace("\r", "").removesuffix("\n") + "\n", "\n"))
+        write_file(target, asked_for.write(typed).text.encode() + b"\n")
+    mine = asked_for.write(read_file(target, most=1_000_000).decode("utf-8-sig", errors="replace"))
+    ticks, items = [], mine.checklist.items
+    for number, item in enumerate(items, 1):
+        note(encodable(f"{number} of {len(items)}: {readable(item.text)} ({item.worth})\n      {readable(item.key)}"))
+        print("      Is that in your answer? [y/n] ", end="", file=sys.stderr, flush=True)
+        while (reply := (line := sys.stdin.readline()).strip().lower()[:1]) not in ("y", "n"):
+            if not line:
+                raise CouldNotFindOut(f"{file}: marked up to item {number - 1} of {len(items)}; answer y or n to each.")
+        ticks += [number] * (reply == "y")
+    show(mine.tick(*ticks), as_json=as_json)
 
 
 def _show_derivation(

@@ -65,7 +65,7 @@ def grade(
     listed = read_students(students) if students is not None else None
     handed_in = read_submissions(submissions, times_of_files=times_of_files, students=listed)
     if not handed_in:
-        raise InputError(f"There is nothing to grade in {', '.join(submissions)}: no .py, .ipynb or .zip file.")
+        raise InputError(f"There is nothing to grade in {', '.join(submissions)}: no .py, .ipynb, .pdf or .zip file.")
     if no_sandbox:
         note("submissions run without a jail, with your rights.")
     decided, said = gather_decisions(Path(out), asked, written)
@@ -73,7 +73,7 @@ def grade(
     for line in [*said, *lines_on_absent(decided, {one.identity for one in pile.submissions if not one.refused})]:
         note(line)
     marks = graded(pile, Path(out), jail=tier, workers=workers, progress=Progress("answers"))
-    show(write_marks(Path(out), pile, marks, open_marks=open_marks), as_json=as_json)
+    show(write_marks(Path(out), pile, marks, open_marks=open_marks, jail=tier), as_json=as_json)
 
 
 def _refuse_misplaced_secret(secret: str, submissions: list[str]) -> None:

@@ -9,12 +9,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from regard.coursework.checklists import Checklist
+from regard.coursework.checklists import Checklist, WrittenAnswer
 from regard.coursework.claim import Claim, Proof
-from regard.coursework.problem_sets import ProblemSet
+from regard.coursework.problem_sets import SETS, ProblemSet, QuestionText, label_parts
+from regard.coursework.published_solutions import Assertion, assertions_of
 from regard.coursework.verdict import WIDTH, ClaimReport, MarkedResult, wrap_text
 from regard.errors import InputError
 from regard.notation import readable
@@ -40,19 +42,32 @@ class SetQuestion(MarkedResult):
         source = claim.source_in(self.set)
         return source is not None and source.aside
 
+    @property
+    def text(self) -> QuestionText:
+        """What is asked, in which form, for how many points."""
+        return SETS[self.set].question(self.label)
+
     def __str__(self) -> str:
-        keys = "With --proof, what each item should come to."
-        return "\n\n".join([*map(str, self.claims), f"{self.checklist}\n{wrap_text(keys, indent=2)}"])
+        return self.open_page()
+
+    def open_page(self, shown: Collection[Claim] = ()) -> str:
+        """The question, its claims (without those that are shown already), and its checklist."""
+        words = f"regard claims {self.set} {shell_label(self.label)}"
+        keys = f"Write your answer first, then mark it: {words} --words mine.txt. Ours: {words} --proof."
+        said = [str(claim) if claim not in shown else f"{claim.name}: as above" for claim in self.claims]
+        asks = wrap_text(f"{self.label}: {self.text}")
+        return "\n\n".join([asks, *said, f"{self.checklist}\n{wrap_text(keys, indent=2)}"])
 
     def marked_dict(self) -> dict[str, Any]:
         claims = [{**claim.marked_dict(), "here": self.note(claim)} for claim in self.claims]
         items = [{"text": item.text, "points": item.points} for item in self.checklist.items]  # keys come with --proof
-        return {"label": self.label, "claims": claims, "checklist": items, "points": self.checklist.points}
+        asked = {"asks": self.text.asks, "also": self.text.also, "form": self.text.form, "worth": self.text.points}
+        return {"label": self.label, **asked, "claims": claims, "checklist": items, "points": self.checklist.points}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuestionSelection(MarkedResult):
-    """The questions that were asked for, in the order of their set: a list, or one question opened."""
+    """The questions that were asked for, in the order of their set: a list of all, or some of them opened."""
 
     set: ProblemSet
     questions: tuple[SetQuestion, ...]
@@ -83,6 +98,19 @@ class QuestionSelection(MarkedResult):
         names = ", ".join(claim.name for claim in fitting)
         raise InputError(f"{doing} is about one claim, and {self.set.name}, {labels} has {names}: name one of them.")
 
+    def write(self, text: str) -> WrittenAnswer:
+        """Your answer in words to the one question that was asked for, beside its checklist: ``.tick(1, 3)`` marks it.
+
+        >>> from regard.coursework.catalogue import claims
+        >>> claims.of("cse151b-hw4", "1A.ii").write("k_j.q exceeds every other k_i.q by far.").tick(1).points
+        2
+        """
+        first, *others = (label_parts(one.label) for one in self.questions)
+        if any(other[: len(first)] != first for other in others):  # else the first was named in full, as (c) is
+            labels = ", ".join(one.label for one in self.questions)
+            raise InputError(f"An answer in words is to one question; {self.set.name} has {labels}: name one of them.")
+        return self.questions[0].checklist.write(text)
+
     def check(self, *, progress: Progress | None = None, **parameters: float) -> SetReport:
         """Every claim of these questions, decided by this set's premises."""
         if parameters:
@@ -101,16 +129,22 @@ class QuestionSelection(MarkedResult):
             # refused here, before the first of several claims is worked out
             self.only_claim("A parameter").resolve_parameters(**parameters)
         proofs = tuple(claim.proof(**parameters) for claim in self.claims)
-        return SetProofs(set=self.set, proofs=proofs, checklists=tuple(one.checklist for one in self.questions))
+        said = {one.label: assertions_of(self.set.name, one.label) for one in self.questions}
+        lists = tuple(one.checklist for one in self.questions)
+        return SetProofs(set=self.set, proofs=proofs, checklists=lists, published=said)
 
     def solution(self, **parameters: float) -> SetSolution:
         """The verdicts for this set, and the proofs."""
         return SetSolution(checked=self.check(progress=None, **parameters), proved=self.proof(**parameters))
 
     def __str__(self) -> str:
-        if len(self.questions) == 1:
-            one = self.questions[0]
-            return "\n\n".join([f"{self.set.name}, {one.label}: {self.set}", str(one)])
+        if len(self.questions) < len(self.set.labels):  # some were named: they are opened
+            label = f", {self.questions[0].label}" if len(self.questions) == 1 else ""
+            pages, shown = [f"{self.set.name}{label}: {self.set}"], list[Claim]()
+            for one in self.questions:
+                pages.append(one.open_page(shown))
+                shown += one.claims
+            return "\n\n".join(pages)
         widest = max(len(one.label) for one in self.questions)
         lines = [f"{self.set.name}: {self.set}"]
         for one in self.questions:
@@ -169,13 +203,33 @@ class SetProofs(MarkedResult):
     set: ProblemSet
     proofs: tuple[Proof, ...]
     checklists: tuple[Checklist, ...]
+    published: dict[str, tuple[Assertion, ...]]  # what a published solution says, by question
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(str, self.proofs), *(one.text(keys=True) for one in self.checklists)])
+        return f"{self.marks}\n\n{self.reasons}"
+
+    @property
+    def marks(self) -> str:
+        """What earns the marks."""
+        return "\n\n".join(one.text(keys=True) for one in self.checklists)
+
+    @property
+    def reasons(self) -> str:
+        """The proofs, and our verdict on each sentence of the published solution where the set has one."""
+        said = [
+            "\n".join(
+                [f"The published solution to {self.set.name}, {label}, sentence by sentence:", *map(str, sentences)]
+            )
+            for label, sentences in self.published.items()
+            if sentences
+        ]
+        return "\n\n".join([*map(str, self.proofs), *said])
 
     def marked_dict(self) -> dict[str, Any]:
         proofs = [{"claim": one.claim, "parameters": one.parameters, "text": one.text} for one in self.proofs]
-        return {"set": self.set.name, "proofs": proofs, "checklists": [one.marked_dict() for one in self.checklists]}
+        lists = [one.marked_dict() for one in self.checklists]
+        said = {label: [vars(one) for one in sentences] for label, sentences in self.published.items() if sentences}
+        return {"set": self.set.name, "proofs": proofs, "checklists": lists, "published": said}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -190,7 +244,7 @@ class SetSolution(MarkedResult):
         return self.checked.answer
 
     def __str__(self) -> str:
-        return f"{self.checked}\n\n{self.proved}"
+        return f"{self.proved.marks}\n\n{self.checked}\n\n{self.proved.reasons}"
 
     def marked_dict(self) -> dict[str, Any]:
         return {**self.checked.marked_dict(), **self.proved.marked_dict()}

@@ -273,8 +273,10 @@ class ClaimReport(MarkedResult):
 
     def __str__(self) -> str:
         where = f" (with {format_parameters(self.parameters)})" if self.parameters else ""
-        whose = f" for {self.asked}" if self.asked else ""
-        head = [f"{self.claim}: {self.status.value}{whose}{where}"]
+        decided = f"{self.status.value} for {self.asked}" if self.asked else self.status.value
+        if not self.asked and len({self.reading_for_source(one).verdict.status for one in self.sources}) > 1:
+            decided = self.verdicts_by_set()  # one verdict for all would be wrong for somebody
+        head = [f"{self.claim}: {decided}{where}"]
         if self.premises_differ:
             head.append("\n".join(["  The sets' premises differ:", *self._lines_by_set()]))
         return "\n\n".join([*head, *map(str, self.judged)])

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
+from regard.extras import missing_package_error
 
 PACKAGES = ("numpy", "scipy")  # what an answer may import besides the standard library; never regard
 SYSTEM = ("/lib64", "/usr/lib64", "/etc/ld.so.cache")
@@ -113,7 +114,8 @@ class Tool:
     """Modules of regard; the one called ``module`` has answered(thing, file, asked), which returns bytes."""
 
     module: str
-    doing: str  # in words, for whoever has no torch
+    doing: str  # in words, for whoever has not what it needs
+    needs: str = "torch"  # the distribution that it stands on, which comes into the jail with it
     beside: tuple[str, ...] = ()  # what it imports of regard only when it needs it
     imports: tuple[str, ...] = ("torch", "torch._dynamo")  # before the jail is closed; torch would, later, by itself
     addresses: int = 4 * 2**30  # of one process; torch itself takes one
@@ -122,12 +124,13 @@ class Tool:
 
     def packages(self) -> tuple[str, ...]:
         """What can be imported beside it."""
-        return (*PACKAGES, *with_requirements("torch"), *ALSO)
+        return (*PACKAGES, *with_requirements(self.needs), *(ALSO if self.needs == "torch" else ()))
 
     def payload(self) -> dict[str, Any]:
         """What the inside needs of it."""
-        if not with_requirements("torch"):
-            raise InputError(f"{self.doing} {NO_TORCH}")
+        if not with_requirements(self.needs):
+            torch = self.needs == "torch"
+            raise InputError(f"{self.doing} {NO_TORCH}") if torch else missing_package_error(self.doing, self.needs)
         texts = {name: text for root in (*self.beside, self.module) for name, text in required_sources(root).items()}
         return {"module": self.module, "texts": texts, "imports": [*self.imports]}
 

@@ -82,7 +82,9 @@ RIGHT = {
         math.log(8 * max(len(means) - 2, 1) / error) * (means[0] + means[1])
     ),
     "one-head-swings": lambda iso, spread, scale: scale**2 * (spread + 4 * iso),
-    "one-head-two-point-noise": lambda n, eps, c: (n / eps) ** (c - 1),
+    "one-head-two-point-noise": lambda n, eps, c: (
+        np.array([(n / eps) ** c, n / eps]) / ((n / eps) ** c + n / eps + n - 2)
+    ),
     "two-heads-average": lambda means, iso, error: two(means, 10 + math.log(len(means) / error)),
     "two-heads-steady": lambda means, iso, error: two(means, 1000),
     "two-heads-two-point-noise": lambda directions, eps: two(directions, 2 * math.log(len(directions) / eps)),
@@ -173,7 +175,12 @@ WRONG = [
     ("small-noise-keeps-the-average", lambda means, iso, error: means[0] + means[1], "is above", {"n": 3}),
     ("one-head-swings", lambda iso, spread, scale: scale**2 * (spread + 2 * iso), "yours is 0.7", {"scale": 1}),
     ("one-head-swings", lambda iso, spread, scale: scale * (spread + 4 * iso), "is 3.6; yours is 1.8", {"scale": 2}),
-    ("one-head-two-point-noise", lambda n, eps, c: (n / eps) ** c, "alpha_1/alpha_2 is 0.5; yours is 2", {"n": 2}),
+    (
+        "one-head-two-point-noise",
+        lambda n, eps, c: [(n / eps) ** (c - 1), 1],
+        "alpha_0 is 0.333333; yours is 0.5",
+        {"n": 2},
+    ),
     ("two-heads-average", lambda means, iso, error: two(means, 1), "is above", {"n": 3}),
     ("two-heads-average", lambda means, iso, error: np.tile(20 * (means[0] + means[1]), (2, 1)), "are the same", {}),
     ("two-heads-average", lambda means, iso, error: 20 * means[[0, 0]] + [[0], [1e-9]], "is above", {}),

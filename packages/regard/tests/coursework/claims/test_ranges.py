@@ -192,6 +192,7 @@ TRUTHS: dict[tuple[str, int], Callable[..., Status]] = {
     ("one-head-two-point-noise", 0): lambda n, eps, delta: truth(n * delta**2 >= eps * (1 - delta) ** 2),
     ("one-head-two-point-noise", 1): lambda delta, **_: truth(2 * delta**2 >= (1 - delta) ** 2),
     ("one-head-two-point-noise", 2): lambda **_: TRUE,
+    ("one-head-two-point-noise", 3): lambda **_: TRUE,
     ("small-noise-keeps-the-average", 0): lambda factor, **_: truth(factor >= 1),
     ("the-cone-of-keys", 0): lambda d, iso, ratio: truth(Fraction(1, 2) + iso >= ratio**2 * (d - 1) * iso),
     ("the-cone-of-keys", 1): lambda **_: FALSE,

@@ -52,7 +52,7 @@ EXPECTED = {
     "weights-are-a-distribution": [H, R, R],
     "heads-summary": [E],
     "one-head-swings": [H, H, H],
-    "one-head-two-point-noise": [H, R, H],
+    "one-head-two-point-noise": [H, R, H, H],
     "small-noise-keeps-the-average": [H, R, E],
     "the-cone-of-keys": [H, R, R],
     "two-heads-average": [H, H],

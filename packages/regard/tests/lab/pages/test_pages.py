@@ -496,7 +496,12 @@ def test_claims_by_problem_set(tab, lab):
     assert "claim=two-heads-steady" in tab.url
     assert tab.locator("#choose-claim option").all_text_contents() == ["two-heads-steady"]
     assert tab.locator(".checklist li").count() == 4
+    assert not tab.locator(".checklist li >> nth=0").is_visible()  # the answer is written first, then it is marked
+    assert tab.locator(".checklist button").is_disabled()
+    tab.fill(".checklist textarea", "c_1 stays at v_a and c_2 at v_b, so the mean hardly moves.")
+    tab.click(".checklist button")
     tab.check(".checklist input >> nth=0")
+    assert tab.text_content(".checklist .sum") == "2 of 5 points, as you marked it."
     tab.click("#check")
     settled(tab)
     assert "two-heads-steady: HOLDS for self-attention-written" in tab.text_content("#say")

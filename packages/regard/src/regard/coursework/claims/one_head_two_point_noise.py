@@ -12,7 +12,16 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.problem_sets import Source
 from regard.coursework.query_questions import EPS
-from regard.coursework.question import Instance, Question, Ruling, Size, equality_ruling, inequality, make_size
+from regard.coursework.question import (
+    Instance,
+    Question,
+    Ruling,
+    Size,
+    equality_ruling,
+    inequality,
+    make_size,
+    worst_ruling,
+)
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
@@ -20,7 +29,7 @@ from regard.written_numbers import at_most, in_full
 
 WHERE = "exactly when $n/eps >= ((1-delta)/delta)^2$"
 CORRECTION = (
-    "The head leaves the loser $1/(1 + sqrt(n/eps))$ of what the two have. With $q = t (u + k_2)$ it is $1/(1 + "
+    "The head leaves the loser $1/(1 + sqrt(n/eps))$ of what the two have. With $q = t (u + k_1)$ it is $1/(1 + "
     "e^(t/2))$: at most $delta$ exactly when $t >= 2 ln((1-delta)/delta)$. Proof: the scores are $t c$ and $t$, $t/2$ "
     "apart."
 )
@@ -29,6 +38,22 @@ CORRECTION = (
 def _least_ratio(delta: float) -> Fraction:
     """((1-delta)/delta)^2, exactly: 1/(1 + sqrt(n/eps)) <= delta where n/eps is at least this."""
     return ((1 - Fraction(delta)) / Fraction(delta)) ** 2
+
+
+def weights_of_two(n: int, eps: float, c: float) -> tuple[float, float]:
+    """alpha_0 and alpha_1: x^c and x, x = n/eps, over their sum and the n - 2 others, which have 1 each."""
+    L = math.log(n / eps)
+    first, second, others = (math.exp(score - max(c * L, L)) for score in (c * L, L, 0.0))
+    return first / (first + second + (n - 2) * others), second / (first + second + (n - 2) * others)
+
+
+def check_weights(*, n: int, eps: float, delta: float) -> Verdict:
+    short, long = weights_of_two(n, eps, 0.5), weights_of_two(n, eps, 1.5)
+    return holds(
+        "proof",
+        f"For $c = 1/2$ they are {short[0]:.4g} and {short[1]:.4g}, for $c = 3/2$ {long[0]:.4g} and {long[1]:.4g}.",
+        region="for every $n$, $eps$ and $c$: the scores are $c ln x$, $ln x$ and 0",
+    )
 
 
 def check_picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
@@ -81,11 +106,11 @@ def check_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verd
                 witness=Witness(ratio, "!=", stated),
                 counterexample=f"$n = {n}$, $eps = {in_full(eps)}$, $c = {c:g}$",
                 region="for the power 1/2",
-                correction="$alpha_1/alpha_2 = (n/eps)^(c-1)$.",
+                correction="$alpha_0/alpha_1 = (n/eps)^(c-1)$.",
             )
     return holds(
         "proof; enclosures agree",
-        f"$alpha_1/alpha_2 = (n/eps)^(c-1)$: {(n / eps) ** -0.5:.6g} for $c = 1/2$ and {(n / eps) ** 0.5:.6g} for $c "
+        f"$alpha_0/alpha_1 = (n/eps)^(c-1)$: {(n / eps) ** -0.5:.6g} for $c = 1/2$ and {(n / eps) ** 0.5:.6g} for $c "
         "= 3/2$.",
     )
 
@@ -93,8 +118,8 @@ def check_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verd
 def prove(*, n: int, eps: float, delta: float) -> str:
     x = n / eps
     return f"""\
-With $L = ln(n/eps)$ and $q = L (u + k_2)$, $u$ orthogonal to the other keys: $s_1 = c L$, $s_2 = L$, the others 0. So
-$alpha_1/alpha_2 = e^(L (c-1)) = (n/eps)^(c-1)$, which is $(n/eps)^(-1/2)$ for $c = 1/2$ and $(n/eps)^(1/2)$ for $c =
+With $L = ln(n/eps)$ and $q = L (u + k_1)$, $u$ orthogonal to the other keys: $s_0 = c L$, $s_1 = L$, the others 0. So
+$alpha_0/alpha_1 = e^(L (c-1)) = (n/eps)^(c-1)$, which is $(n/eps)^(-1/2)$ for $c = 1/2$ and $(n/eps)^(1/2)$ for $c =
 3/2$.
 
 Of what the two have together, the loser has $1/(1 + sqrt(n/eps))$ either way. That is at most $delta$ exactly when
@@ -109,7 +134,7 @@ needs $n/eps >= {at_most(((1 - delta) / delta) ** 2, 6)}$."""
 def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
     made = axes(
         figure,
-        title="One head, key 1 of length 1/2 or 3/2: the weights",
+        title="One head, key 0 of length 1/2 or 3/2: the weights",
         xlabel="$n / eps$",
         ylabel="share of the two keys' weight",
         xscale="log",
@@ -134,44 +159,44 @@ def number_slack_length(latent: Any, *, n: int, eps: float, c: float) -> Instanc
     return Instance(given={"n": n, "eps": eps, "c": c})
 
 
-def judge_ratio(instance: Instance, ratio: float) -> Ruling:
-    n, eps, c = instance.given.values()
-    return equality_ruling(ratio, math.exp((c - 1) * math.log(n / eps)), "alpha_1/alpha_2")
+def judge_weights(instance: Instance, weights: Any) -> Ruling:
+    first, second = weights_of_two(**instance.given)
+    return worst_ruling(equality_ruling(weights[0], first, "alpha_0"), equality_ruling(weights[1], second, "alpha_1"))
 
 
 QUESTION = Question(
-    function="ratio",
+    function="weights",
     arguments={
         "n": "how many keys there are, at least 2",
         "eps": "a number with 0 < eps < 1",
-        "c": "the length of key 1; 1/2 or 3/2 in the statement",
+        "c": "the length of key 0; 1/2 or 3/2 in the statement",
     },
-    statement="k_1 = c u with c = 1/2 or 3/2: one averaging head picks one value and ignores the other.",
-    task="$alpha_1/alpha_2$ for the query $q = ln(n/eps) (u + k_2)$, where $k_1 = c u$ and $u$, $k_2$, ..., $k_n$ are "
-    "orthonormal.",
-    returns="one number",
-    shape=lambda given: (),
+    statement="k_0 = c u with c = 1/2 or 3/2: one averaging head picks one value and ignores the other.",
+    task="Both weights, $alpha_0$ and $alpha_1$, for the query $q = ln(n/eps) (u + k_1)$, where $k_0 = c u$ and $u$, "
+    "$k_1$, ..., $k_(n-1)$ are orthonormal.",
+    returns="two numbers, alpha_0 and alpha_1",
+    shape=lambda given: (2,),
     sizes=(
         Size(parameter=number_of_keys(), ladder=(2, 3, 10, 1000)),
         EPS,
-        make_size("c", "the length of key 1", (0.5, 1.5), above=0, most=10),
+        make_size("c", "the length of key 0", (0.5, 1.5), above=0, most=10),
     ),
     make=number_slack_length,
-    judge=judge_ratio,
-    decided="Compared with the ratio itself, to one part in 10^9.",
+    judge=judge_weights,
+    decided="Compared with the two weights, to one part in 10^9.",
 )
 
 CLAIM = Claim(
     name="one-head-two-point-noise",
     topic="noise",
-    statement="$k_1 = c u$ with $c = 1/2$ or 3/2: one averaging head picks one value and ignores the other.",
-    formula="$q = ln(n/eps)(u + k_2)$:  $alpha_1/alpha_2 = (n/eps)^(1/2)$ or its inverse",
-    sources=(Source("attention-position-svd", "Attention (c)"),),
+    statement="$k_0 = c u$ with $c = 1/2$ or 3/2: one averaging head picks one value and ignores the other.",
+    formula="$q = ln(n/eps)(u + k_1)$:  $alpha_0/alpha_1 = (n/eps)^(1/2)$ or its inverse",
+    sources=(Source("attention-position-svd", "Attention (c)", note="its keys 1 and 2 are our 0 and 1"),),
     parameters=(number_of_keys(), slack(), DELTA),
     readings=(
         Reading(
             name="at this n and eps",
-            statement="Of what keys 1 and 2 have together, the loser has at most $delta$.",
+            statement="Of what keys 0 and 1 have together, the loser has at most $delta$.",
             check=check_picks_one_here,
         ),
         Reading(
@@ -182,8 +207,14 @@ CLAIM = Claim(
         ),
         Reading(
             name="the ratio",
-            statement="$alpha_1/alpha_2$ is $(n/eps)^(1/2)$ for $c = 3/2$ and $(n/eps)^(-1/2)$ for $c = 1/2$.",
+            statement="$alpha_0/alpha_1$ is $(n/eps)^(1/2)$ for $c = 3/2$ and $(n/eps)^(-1/2)$ for $c = 1/2$.",
             check=check_ratio,
+            ignores=("delta",),
+        ),
+        Reading(
+            name="the weights",
+            statement="With $x = n/eps$, $alpha_0 = x^c/(x^c + x + n - 2)$ and $alpha_1 = x/(x^c + x + n - 2)$.",
+            check=check_weights,
             ignores=("delta",),
         ),
     ),

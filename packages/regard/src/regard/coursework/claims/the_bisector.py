@@ -181,7 +181,7 @@ CLAIM = Claim(
     topic="attention",
     statement='To average two orthonormal keys "q must be the exact bisector", which gives "perfect averaging".',
     formula="$alpha_0$, $alpha_1 >= 1/(2+eps)  =>  q = t (k_0 + k_1)$, $t > 0$;  and then $alpha_0 = alpha_1 = 1/2$",
-    sources=(Source("attention-position-svd", "Attention (b)", note="its keys 1 and 2 are our 0 and 1"),),
+    sources=(Source("attention-position-svd", "Attention (b)", note="its keys 1 and 2 are our 0 and 1", aside=True),),
     parameters=(number_of_keys(), slack(default=0.1)),
     readings=(
         Reading(

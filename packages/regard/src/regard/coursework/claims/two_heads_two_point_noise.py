@@ -238,7 +238,7 @@ CLAIM = Claim(
     statement="$k_1 = c u$ with $c = 1/2$ or 3/2, $q_1 = t u$, $q_2 = t k_2$, $t = ln(n/eps)$: head 1 puts nearly all "
     "its weight on key 1 for both $c$, head 2 on key 2, and the mean output is close to $(v_1 + v_2)/2$.",
     formula="$x^c/(x^c + n - 1)$ is nearly 1 for $c = 1/2$ and $c = 3/2$, $x = n/eps$",
-    sources=(Source("attention-position-svd", "Attention (d)"),),
+    sources=(Source("attention-position-svd", "Attention (d)", note="keys and heads counted from 1, as there"),),
     parameters=(
         number_of_keys(),
         slack(),

@@ -1,56 +1,22 @@
-"""The five assignments that ship, made from the catalogue: every claim of a problem set, in its order."""
+"""The five assignments that ship: every question of a problem set, in its order and form, with the set's own points."""
 
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
-from regard.arrays import check_target
 from regard.coursework.catalogue import claims
-from regard.coursework.checklists import of
+from regard.coursework.checklists import Item, of
 from regard.coursework.claim import Claim
-from regard.coursework.problem_sets import SETS
+from regard.coursework.problem_sets import SETS, QuestionText
 from regard.errors import InputError
-from regard.files import write_file
+from regard.files import check_target, write_file
 from regard.notation import without_marks
 from regard.results import Result
-
-HINTS = {
-    "weights-are-a-distribution": "What does the exponential do to a score of 1000? Which change of all scores "
-    "leaves softmax as it is?",
-    "copying-condition": "Each other key may be negligible alone. How much do all n - 1 of them have together?",
-    "copying-output": "Write c - v_j with the weights of the others only, and ask how large those can be in sum.",
-    "copying-within-budget": "Compare the score of key 0 with that of a key at distance at least 1, for a "
-    "query along key 0.",
-    "extract-from-sum": "Which matrix leaves every vector of span(A) as it is, and what does it do to the rest?",
-    "average-of-two": "What scores do a and b need to be equal, and how large must they be so that all "
-    "others together are small?",
-    "never-exactly-the-average": "When can weights that are never 0 still give exactly the average? Try two keys "
-    "first, then special values.",
-    "average-within-budget": "The same scores for keys 0 and 1; then count how many other keys there are.",
-    "the-bisector": "How unequal may the two weights be while both are still large enough?",
-    "average-of-any-subset": "Each weight of the subset is compared with 1/(size + eps). What do the keys "
-    "outside have in sum?",
-    "small-noise-keeps-the-average": "A longer query makes the others smaller and the noise larger. Where is the "
-    "balance?",
-    "one-head-swings": "ln(alpha_a/alpha_b) is a difference of two scores. Which parts of the noise does "
-    "it see, and with which factor?",
-    "one-head-two-point-noise": "The ratio of two weights is the exponential of a difference of scores.",
-    "two-heads-average": "Let each head look at one of the two; how sure must it be?",
-    "two-heads-steady": "Let each head look at one of the two; the length of its key then matters less "
-    "the longer the query is.",
-    "two-heads-two-point-noise": "The shorter of the two lengths decides how long the query must be.",
-    "order-blindness": "Along which axis does the softmax go, and what is the scale? Does a row see the rows after it?",
-    "positions-restore-order": "What is added may depend on where a row stands, and on nothing else.",
-    "positions-are-distinct": "Two positions differ if one of their coordinates does. What does rounding do to "
-    "large angles?",
-    "singular-energy": "The trace of A^T A can be read off in two ways.",
-    "singular-tail": "The k largest singular values are all at least sigma_k.",
-    "low-rank-error": "How many singular values may B have, and which ones should it keep?",
-    "translator": "regard claims translator --answer your.py:TransformerTranslator --hint says which part to look at.",
-}
-
+from regard.toml import parse_toml
 
 BOUNDS = ("copying-condition", "copying-output", "singular-tail")  # where a huge number would be a right answer
 HEAD = """\
@@ -102,59 +68,79 @@ def new_assignment(name: str, path: str | None = None) -> AssignmentWritten:
     target = check_target(path if path is not None else f"{name}.toml", (".toml",))
     if target.exists():
         raise InputError(f"{target} exists and is not overwritten; name another file.")
-    write_file(target, assignment_text(name, target.name).encode())
-    asked = claims_of_set(name)
-    words = sum(claim.question is None and not claim.asks_for_code for _, claim in asked)
-    return AssignmentWritten(path=str(target), questions=len(asked), written=words)
+    questions = [lines for one in SETS[name].questions for lines in _questions(name, one)]
+    head = HEAD.format(file=target.name, name=_toml_string(name), title=_toml_string(str(SETS[name])))
+    remarks = ", ".join(one.label for one in SETS[name].questions if one.form == "remark")
+    whose = f"# Points: {SETS[name].points}." + (f" Not asked, so not in here: {remarks}." if remarks else "")
+    text = "\n".join([head, f"{whose}\n", *("\n".join([*lines, ""]) for lines in questions)])
+    write_file(target, text.encode())
+    written = sum('kind = "written"' in lines for lines in questions)
+    return AssignmentWritten(path=str(target), questions=len(questions), written=written)
 
 
-def claims_of_set(name: str) -> list[tuple[str, Claim]]:
-    """The claims of a set, each with its number there, in the order of the set; the same number gets a letter."""
-    labels = SETS[name].labels
-    placed = sorted(
-        (min(labels.index(one.question) for one in claim.sources if one.name == name), claim.name)
-        for claim in claims.values()
-        if any(source.name == name for source in claim.sources)
-    )
-    numbers = [labels[place] for place, _ in placed]
-    named = []
-    for place, (number, (_, claim)) in enumerate(zip(numbers, placed, strict=True)):
-        letter = f" {'abcdefgh'[numbers[:place].count(number)]}" if numbers.count(number) > 1 else ""
-        named.append((f"{number}{letter}", claims[claim]))
-    return named
+def _questions(name: str, one: QuestionText) -> Iterator[list[str]]:
+    """A question of a set as the file has it: a function and its argument in words, a proof, words, or a model.
+
+    Where two things are asked for, each has half of the points.
+    """
+    asked = claims.of(name, one.label)
+    claim = next(claim for claim in asked.central if one.label in claim.source_in(name).labels)  # type: ignore[union-attr]
+    items = [item for item in of(name, one.label).items if item.points]
+    if one.form == "construction":
+        yield [*_head(one.label, claim, one.points / 2, one.asks), *_function_lines(claim)]
+        yield _written(f"{one.label}, why", claim, one.points / 2, f"The argument. {one.asks}", items[1:])
+    elif one.form == "code":
+        lines = ['function = "TransformerTranslator"   # a class; graded where torch is installed', _hint(claim)]
+        yield [*_head(one.label, claim, one.points, one.asks), *lines]
+    elif one.also:
+        first, second = ([item for item in items if bool(item.part) is part] for part in (False, True))
+        yield _written(one.label, claim, one.points / 2, one.asks, first)
+        yield _written(f"{one.label}, why", claim, one.points / 2, one.also, second)
+    elif one.form != "remark":
+        yield _written(one.label, claim, one.points, one.asks, items)
 
 
-def assignment_text(name: str, file: str) -> str:
-    """The file: every key with a comment."""
-    parts = [HEAD.format(file=file, name=_toml_string(name), title=_toml_string(str(SETS[name])))]
-    parts += [_question(number, claim, name) for number, claim in claims_of_set(name)]
-    return "\n".join(parts)
+def _head(id: str, claim: Claim, points: float, text: str) -> list[str]:
+    said = [f"id = {_toml_string(id)}", f"claim = {_toml_string(claim.name)}", f"points = {points:g}"]
+    return ["[[question]]", *said, f"text = {_toml_string(text)}"]
 
 
-def _question(number: str, claim: Claim, set_: str) -> str:
-    lines = ["[[question]]", f"id = {_toml_string(number)}", f"claim = {_toml_string(claim.name)}"]
-    if claim.question is not None:
-        arguments = ", ".join(claim.question.arguments)
-        sizes = ", ".join(size.name for size in claim.question.sizes)
-        name = claim.name.replace("-", "_")
-        lines += ["points = 4", f"function = {_toml_string(name)}   # called with ({arguments})"]
-        if claim.name in BOUNDS:
-            lines += ["within = 2   # times the best possible: a bound that is true but huge does not get all points"]
-        lines += [f"# set = {{...}}   # fixes sizes of the instances: {sizes}"]
-    elif claim.asks_for_code:
-        lines += ["points = 10", 'function = "TransformerTranslator"   # a class; graded where torch is installed']
-    else:
-        items = of(set_, re.sub(r" [a-h]$", "", number)).items
-        lines += [f"points = {sum(item.points for item in items)}", f"text = {_toml_string(claim.statement)}"]
-        lines += ["checklist = [   # key: what it should come to, for the person who marks"]
-        lines += [
-            f"  {{text = {_toml_string(one.text)}, points = {one.points}, key = {_toml_string(one.key)}}},"
-            for one in items
-        ]
-        lines += ["]"]
-    if claim.name in HINTS:
-        lines.append(f"hint = {_toml_string(HINTS[claim.name])}")
-    return "\n".join([*lines, ""])
+def _function_lines(claim: Claim) -> list[str]:
+    if claim.question is None:
+        raise InputError(f"{claim.name} asks for words, not for something to construct.")
+    name, arguments = claim.name.replace("-", "_"), ", ".join(claim.question.arguments)
+    sizes = ", ".join(size.name for size in claim.question.sizes)
+    bound = ["within = 2   # times the best possible: a bound that is true but huge does not get all points"]
+    return [
+        f"function = {_toml_string(name)}   # called with ({arguments})",
+        *(bound if claim.name in BOUNDS else []),
+        f"# set = {{...}}   # fixes sizes of the instances: {sizes}",
+        _hint(claim),
+    ]
+
+
+def _hint(claim: Claim) -> str:
+    return f"hint = {_toml_string(hints()[claim.name])}"
+
+
+def _written(id: str, claim: Claim, points: float, text: str, items: list[Item]) -> list[str]:
+    """A question that a person marks; a comment says where a program could."""
+    lines = [*_head(id, claim, points, text), 'kind = "written"']
+    if claim.question is not None and not id.endswith(", why"):
+        signature = f"{claim.name.replace('-', '_')}({', '.join(claim.question.arguments)})"
+        lines += [f"# without kind, text and checklist a program marks it: a function {signature}"]
+    lines += ["checklist = [   # key: what it should come to, for the person who marks"]
+    for one in items:
+        said = f"text = {_toml_string(one.text)}, points = {one.points}, key = {_toml_string(one.key)}"
+        lines.append(f"  {{{said}}},")
+    return [*lines, "]"]
+
+
+@cache
+def hints() -> dict[str, str]:
+    """What is told beside a lost point, by claim."""
+    text = resources.files("regard.grading.assignments").joinpath("hints.toml").read_text(encoding="utf-8")
+    return parse_toml(text)
 
 
 def _toml_string(text: str) -> str:

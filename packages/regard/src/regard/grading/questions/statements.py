@@ -89,8 +89,8 @@ FAMILIES = (
     Family(
         claim="one-head-two-point-noise",
         reading="at this n and eps",
-        sentence="Two-point noise, n = {n}, eps = {eps:g}: of the weight that keys 1 and 2 have together, the loser "
-        "has at most {delta:g}.",
+        sentence="Two-point noise, n = {n}, eps = {eps:g}: of the weight that the first two keys have together, "
+        "the loser has at most {delta:g}.",
         options={"n": N, "eps": EPS, "delta": (0.3, 0.1, 0.01)},
     ),
     Family(

@@ -6,6 +6,7 @@ const byId = (id) => document.getElementById(id);
 let marks = Object.assign({}, data.marks),
   edits = {},
   at = 0,
+  allPages = false,
   problem = "";
 // What was decided in this browser, each with what the page said before; where it says something else now, that came later.
 try {
@@ -32,6 +33,8 @@ function show() {
     (item.waits && !isDecided(item) ? " (not marked yet)" : isOverruled(item) ? " (overruled)" : "");
   byId("text").textContent = item.text;
   byId("answer").textContent = item.answer || "(nothing was found for this question)";
+  byId("answer").hidden = Boolean(item.pages) && !item.answer;
+  showPages(item);
   byId("points").value = isOverruled(item) ? own.points : "";
   byId("points").max = item.of;
   byId("of").textContent = `of ${item.of}`;
@@ -60,6 +63,28 @@ function show() {
     }),
   );
   showProgress();
+}
+// The pages of the PDF are pictures that we drew: nothing of the file itself is here.
+function showPages(item) {
+  const sheet = byId("sheet"),
+    some = (item.mine || []).length < (item.pages || []).length;
+  sheet.hidden = !item.pages;
+  if (sheet.hidden) return;
+  const shown = allPages ? item.pages.map((_, i) => i) : item.mine;
+  const numbers = (shown.length === 1 ? "page " : "pages ") + shown.map((i) => i + 1).join(", ");
+  byId("which").textContent =
+    (item.pages.length ? `PDF, ${numbers} of ${item.pages.length}` : "The PDF is not shown") +
+    (some && !allPages ? "; g shows all of them." : ".") +
+    (item.trouble ? ` The reason: ${item.trouble}` : "");
+  byId("pages").replaceChildren(
+    ...shown.map((i) => {
+      const picture = document.createElement("img");
+      picture.src = item.pages[i];
+      picture.alt = `page ${i + 1}`;
+      picture.loading = "lazy";
+      return picture;
+    }),
+  );
 }
 function showProgress() {
   const item = data.items[at],
@@ -169,6 +194,10 @@ document.addEventListener("keydown", (event) => {
     a: () => tickAll(true),
     0: () => tickAll(false),
     n: showNextWaiting,
+    g: () => {
+      allPages = !allPages;
+      show();
+    },
     s: save,
     f: () => byId("find").select(),
     p: () => byId("points").select(),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
@@ -21,11 +21,13 @@ from regard.grading.gradebook.marks import ClassMarks, TaskMark
 from regard.grading.questions.assignment import Assignment, Kind, Task
 from regard.grading.questions.examination import Status
 from regard.grading.reports.pages import escape_html, html_page
+from regard.grading.submissions.pdf_pages import PdfPages, pages_of
 from regard.grading.submissions.students import identity
 from regard.grading.submissions.submission import YOURS, Submission
 
 OWN_SCRIPT = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; img-src 'self' file:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+    "base-uri 'none'; form-action 'none'"
 )
 KEYS = (
     ("j / k", "next, previous"),
@@ -36,14 +38,15 @@ KEYS = (
     ("f", "find a student"),
     ("p", "overrule: points, reason, Enter"),
     ("x", "do not overrule"),
+    ("g", "all pages of the PDF, or this question's"),
     ("s", "save written.json"),
 )
 MOST_SHOWN = 20_000  # characters of an answer
 
 
-def marking_page(pile: Pile, marks: ClassMarks) -> str:
-    """The form; empty where nobody has handed in anything."""
-    items = [*_written_items(pile), *_automatic_items(pile, marks)]
+def marking_page(pile: Pile, marks: ClassMarks, drawn: Mapping[str, PdfPages] | None = None) -> str:
+    """The form; empty where nobody has handed in anything. ``drawn``: by student, the pages of their PDF."""
+    items = [*_written_items(pile, drawn or {}), *_automatic_items(pile, marks)]
     if not items:
         return ""
     asked = [[item["student"], item["question"], item["checklist"]] for item in items]
@@ -55,10 +58,11 @@ def marking_page(pile: Pile, marks: ClassMarks) -> str:
     body = [
         f"<h1>Marking: {escape_html(pile.assignment.title)}</h1><p class=soft>{keys}</p>",
         "<p><input id=find type=search placeholder='student, question' aria-label='Find a student'></p>",
-        "<h2 id=where></h2><p id=text></p><div class=answer id=answer tabindex=0></div><div id=list></div>",
+        "<h2 id=where></h2><p id=text></p><div class=sides><div class=answer id=answer tabindex=0></div>",
+        "<div id=sheet><p class=soft id=which></p><div id=pages tabindex=0></div></div><div><div id=list></div>",
         "<p class=overrule><label>Overrule: <input id=points type=number min=0 step=any> <span id=of></span></label>",
         f"<label class=reason>because <input id=reason type=text maxlength={MOST_REASON}></label></p>",
-        "<p id=done aria-live=polite></p><p><button id=save>Save written.json</button></p>",
+        "<p id=done aria-live=polite></p><p><button id=save>Save written.json</button></p></div></div>",
         f'<script type="application/json" id=data>{text}</script><script>{script}</script>',
     ]
     return html_page(f"Marking: {pile.assignment.title}", body, policy=OWN_SCRIPT.format(digest=_digest(script)))
@@ -83,21 +87,31 @@ def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
-def _written_items(pile: Pile) -> Iterator[dict[str, Any]]:
+def _written_items(pile: Pile, drawn: Mapping[str, PdfPages]) -> Iterator[dict[str, Any]]:
     for task in pile.assignment.tasks:
         if task.kind is Kind.WRITTEN:
             for submission in pile.submissions:
                 if not submission.refused:
+                    answer = written_answer(submission, task, pile.assignment)
                     yield {
                         "student": submission.student,
                         "question": task.id,
                         "text": task.text or task.claim,
                         "checklist": [f"{line.text} ({line.points:g})" for line in task.checklist],
                         "keys": [line.key for line in task.checklist],
-                        "answer": written_answer(submission, task, pile.assignment),
+                        "answer": answer,
+                        **_pages(drawn.get(submission.identity), task, answer),
                         "of": task.points,
                         "waits": True,
                     }
+
+
+def _pages(pdf: PdfPages | None, task: Task, answer: str) -> dict[str, Any]:
+    """The pictures of a PDF for one question: all pages, and which of them are about it."""
+    if pdf is None:
+        return {}
+    mine = pages_of(task.id.removesuffix(", why"), pdf.outline, len(pdf.files), answer)
+    return {"pages": [f"pages/{file}" for file in pdf.files], "mine": mine, "trouble": pdf.problem}
 
 
 def _automatic_items(pile: Pile, marks: ClassMarks) -> list[dict[str, Any]]:
@@ -133,7 +147,10 @@ def written_answer(submission: Submission, task: Task, assignment: Assignment) -
     """What a student wrote on this question: from the heading that names it to the next one; else everything."""
     texts = submission.texts()
     ids = [re.escape(one.id) for one in assignment.tasks]
-    heading = re.compile(rf"(?m)^[ \t]*(?:#+[ \t]*|(?P<yours>{YOURS}))?(?P<id>{'|'.join(ids)})(?=[\s:.()]|$)")
+    # a number alone may begin a line of any list: it is a heading only where it is marked as one
+    bare = "|".join([id for id in ids if not id.isdecimal()] or ["(?!)"])
+    marked_as = rf"[ \t]*(?:#+[ \t]*|(?P<yours>{YOURS}))(?P<id>{'|'.join(ids)})"
+    heading = re.compile(rf"(?m)^(?:{marked_as}|[ \t]*(?P<bare>{bare}))(?=[\s:.()]|$)")
     sections: list[tuple[bool, str]] = []  # whether it is marked as theirs, and what stands there
     inside = yours = False
     for text in texts:
@@ -141,7 +158,7 @@ def written_answer(submission: Submission, task: Task, assignment: Assignment) -
         if inside:
             sections.append((yours, text[: places[0].start()] if places else text))
         for place, after in zip(places, [*places[1:], None], strict=False):  # no heading at all: no pair
-            inside, yours = place["id"] == task.id, place["yours"] is not None
+            inside, yours = (place["id"] or place["bare"]) == task.id, place["yours"] is not None
             if inside:
                 sections.append((yours, text[place.end() : after.start() if after else None].removeprefix(":")))
     marked = [text for yours, text in sections if yours and text.strip()]

@@ -62,8 +62,9 @@ def one_head_swings(iso: float, spread: float, scale: float) -> float:
     return scale**2 * (spread + 4 * iso)
 
 
-def one_head_two_point_noise(n: int, eps: float, c: float) -> float:
-    return float((n / eps) ** (c - 1))
+def one_head_two_point_noise(n: int, eps: float, c: float) -> Array:
+    both = np.array([(n / eps) ** c, n / eps])
+    return both / (both.sum() + n - 2)
 
 
 def two_heads_average(means: Array, iso: float, error: float) -> Array:

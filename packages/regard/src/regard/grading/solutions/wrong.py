@@ -119,8 +119,13 @@ def one_head_swings__no_square(iso: float, spread: float, scale: float) -> float
     return scale * (spread + 4 * iso)
 
 
-def one_head_two_point_noise__one_score(n: int, eps: float, c: float) -> float:
-    return float((n / eps) ** c)
+def one_head_two_point_noise__forgets_the_others(n: int, eps: float, c: float) -> Array:
+    both = np.array([(n / eps) ** c, n / eps])
+    return both / both.sum()
+
+
+def one_head_two_point_noise__only_the_ratio(n: int, eps: float, c: float) -> Array:
+    return np.array([(n / eps) ** (c - 1), 1.0])
 
 
 def two_heads_average__too_short(means: Array, iso: float, error: float) -> Array:

@@ -20,15 +20,8 @@ from regard.sandbox.runner import MOST_SOURCE
 MOST_FILE = 20_000_000  # bytes of one file, unpacked
 MOST_WEIGHTS = 60_000_000  # of a file of weights
 WEIGHTS = ".safetensors"
-READ = (
-    ".py",
-    ".ipynb",
-    ".md",
-    ".txt",
-    ".zip",
-    ".yml",
-    WEIGHTS,
-)  # what a submission consists of; the rest is named, not read
+ALONE = (".py", ".ipynb", ".zip", ".pdf", WEIGHTS)  # a file of this kind is a submission by itself
+READ = (*ALONE, ".md", ".txt", ".yml")  # what a submission consists of; the rest is named, not read
 ORDINARY = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of the others Python unpacks all at once, whatever is asked for
 LOCKED = 1  # a bit of its flags
 UNREADABLE = (RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)

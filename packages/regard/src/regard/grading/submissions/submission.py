@@ -21,7 +21,7 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.files import read_file
-from regard.grading.submissions.archives import WEIGHTS, Entry, entries, is_hidden, make_entry, size_limit
+from regard.grading.submissions.archives import ALONE, WEIGHTS, Entry, entries, is_hidden, make_entry, size_limit
 from regard.grading.submissions.notebooks import Code, code_of, defined_names
 from regard.grading.submissions.students import Student, display_text, identity, moment
 
@@ -127,6 +127,11 @@ class Submission:
         named = [entry for entry in files if entry.name == name]
         return next((entry.data for entry in named or files[: len(files) == 1]), None)
 
+    def written_pdf(self) -> Entry | None:
+        """The PDF that was handed in: written.pdf, or the first that there is."""
+        files = [entry for entry in self.files if entry.name.lower().endswith(".pdf") and not entry.problem]
+        return min(files, key=lambda e: (e.name.lower() != "written.pdf", len(e.parts), e.parts), default=None)
+
     def texts(self) -> list[str]:
         """What was written in words: text files, the text cells of notebooks, and the comments of a filled-in .py."""
         words: list[str] = []
@@ -182,12 +187,12 @@ def _read(paths: list[str], listed: frozenset[str], *, times_of_files: bool) -> 
         elif path.suffix.lower() == ".zip":
             with entries(str(path), said=str(path)) as handed_in:
                 yield from group_by_student(handed_in, listed)
-        elif path.suffix.lower() in (".py", ".ipynb"):
+        elif path.suffix.lower() in (".py", ".ipynb", ".pdf"):
             yield from group_by_student(
                 [_entry(path, (path.name,))], listed, times=_times(path.parent) if times_of_files else None
             )
         else:
-            raise InputError(f"{path} is no .py, .ipynb or .zip file; give a folder, a zip file, or files.")
+            raise InputError(f"{path} is no .py, .ipynb, .pdf or .zip file; give a folder, a zip file, or files.")
 
 
 def _limit_total_size(submissions: Iterator[Submission]) -> list[Submission]:
@@ -250,9 +255,7 @@ def group_by_student(
     owners: dict[str, list[Entry]] = {}
     names: dict[str, str] = {}
     for entry in handed_in:
-        if entry.parts == (GRADESCOPE,) or (
-            len(entry.parts) == 1 and not entry.name.lower().endswith((".py", ".ipynb", ".zip", WEIGHTS))
-        ):
+        if entry.parts == (GRADESCOPE,) or (len(entry.parts) == 1 and not entry.name.lower().endswith(ALONE)):
             continue  # a file of the system, or a note of the teacher
         owner, name, parts = _owner(entry.parts)
         owners.setdefault(owner, []).append(replace(entry, parts=parts))

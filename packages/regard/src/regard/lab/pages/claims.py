@@ -9,8 +9,7 @@ import regard
 from regard.coursework.problem_sets import SETS
 from regard.errors import InputError
 from regard.lab.formula_text import typeset
-from regard.lab.hidden_parts import ANSWERS, REFUSED
-from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.page import ANSWERS, REFUSED, Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
 from regard.lab.themed_svg import draw_svg
 from regard.notation import latex_lines, readable

@@ -36,6 +36,7 @@ import numpy.typing as npt
 from regard import formats
 from regard.array_types import Float
 from regard.errors import InputError, similar_names
+from regard.examples import EXAMPLES, example
 from regard.files import check_target, write_file
 from regard.written_numbers import is_exact_float, rounded_integer_error
 
@@ -228,8 +229,6 @@ def _read(spec: str, what: str, notes: list[str]) -> tuple[npt.NDArray[Any], str
     if spec == "-":
         return _read_standard_input(f"{what} (standard input)", notes), f"{what} (standard input)"
     if spec.startswith("example:"):
-        from regard.examples import example
-
         return example(spec.removeprefix("example:")), thing
     if _INLINE.fullmatch(spec) and re.search("[,;]", spec):
         return formats.from_inline(spec, f"{what} (inline)"), f"{what} (inline)"
@@ -292,8 +291,6 @@ FITTING = {"matrix": "weights", "target": "target", "queries": "queries"}  # exa
 
 def _example_hint(file: Path, thing: str) -> str:
     """What to type where one only wants to try: a built-in example, which any array may be replaced by."""
-    from regard.examples import EXAMPLES
-
     name = file.stem.lower() if file.stem.lower() in EXAMPLES else FITTING.get(thing.split()[0], "keys")
     return f"or try example:{name} in its place (regard example lists them)"
 

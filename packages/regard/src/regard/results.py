@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import InputError
 from regard.files import check_target
 from regard.markup import element
+from regard.pictures import ENDINGS, inline_svg, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,8 +50,6 @@ class Result:
 
     def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``), whole or not at all."""
-        from regard.pictures import ENDINGS, save
-
         target = check_target(path, ENDINGS)  # before the drawing, which can take seconds
         drawn = self.figure()
         if drawn is None:
@@ -66,8 +65,6 @@ class Result:
             return paragraph
         if drawn is None:
             return paragraph
-        from regard.pictures import inline_svg
-
         return paragraph + inline_svg(drawn)
 
 

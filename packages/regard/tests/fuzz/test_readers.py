@@ -92,7 +92,7 @@ def _resume_winnable(path: Path) -> None:
 
 
 def _noise(path: Path) -> None:
-    from regard.noise.files import read_model
+    from regard.noise.model import read_model
 
     read_model(path)
 
@@ -141,7 +141,7 @@ def _shipped(*names: str) -> bytes:
 
 
 def _noise_file() -> bytes:
-    from regard.noise.files import EXAMPLE
+    from regard.noise.model import EXAMPLE
 
     return EXAMPLE.encode()
 

@@ -16,7 +16,7 @@ from regard.lab.grids import Grid, grids, nearby_grids, page_actions
 from regard.lab.offline_copy import single_file_page
 from regard.lab.page import pages
 from regard.lab.pages import copy
-from regard.lab.script_bundle import bundle
+from regard.lab.offline_copy import bundle
 from regard.lab.state import State
 
 pytest.importorskip("uplot", reason="the lab is not installed: pip install 'regard[lab]'")
@@ -240,6 +240,6 @@ def test_options_before_the_verb_are_not_passed_over(options, tmp_path, monkeypa
 
 def test_a_script_that_cannot_be_bundled_is_refused(monkeypatch, tmp_path):
     (tmp_path / "odd.js").write_text('import * as all from "./parts.js";\n')
-    monkeypatch.setattr("regard.lab.script_bundle.static_files", lambda: {"/odd.js": tmp_path / "odd.js"})
+    monkeypatch.setattr("regard.lab.offline_copy.static_files", lambda: {"/odd.js": tmp_path / "odd.js"})
     with pytest.raises(ValueError, match=r"/odd.js: 'import \* as all from .* cannot be bundled"):
         bundle(["/odd.js"])

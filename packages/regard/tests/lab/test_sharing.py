@@ -19,7 +19,7 @@ from processes import PATIENCE
 from regard import lab as rooms
 from regard.errors import InputError
 from regard.lab import notebook
-from regard.lab.hidden_parts import REFUSED
+from regard.lab.page import REFUSED
 from regard.lab.server import Lab
 from regard.web.frames import NOTEBOOKS, checked_origins
 

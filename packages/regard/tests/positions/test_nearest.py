@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.positions.nearest import _Block, _lower_bound
-from regard.positions.turns import SLACK, Turns
+from regard.positions.number_formats import SLACK, Turns
 
 TURN = 2**64  # units
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.positions import Table, first_collision, positions, round_to
-from regard.positions.collisions import _repeated_indices
+from regard.positions.rows import _repeated_indices
 from regard.positions.number_formats import implementation
 
 SHAPES = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133), "float16": (11, -24)}

@@ -26,8 +26,8 @@ from regard.positions import (
 )
 from regard.positions import nearest as nearest_module
 from regard.positions.nearest import offsets_within
-from regard.positions.rotary import rotation_identity, score_bound
-from regard.positions.turns import ABSOLUTE, RELATIVE, exact_frequency, sine_cosine, turns
+from regard.positions.encodings import rotation_identity, score_bound
+from regard.positions.number_formats import ABSOLUTE, RELATIVE, exact_frequency, sine_cosine, turns
 
 
 def slow_distances(dim: int, last: int, base: float = 10000) -> np.ndarray:
@@ -235,6 +235,7 @@ def test_learned_tables() -> None:
         ({"dim": 4, "length": 9, "format": "float64", "through": "native"}, "correctly rounded sine in float64"),
         ({"dim": 4, "length": 9, "base": 1.0}, "base is 1.0, but frequencies are"),
         ({"dim": 4, "length": 9, "base": float("nan")}, "base is nan"),
+        ({"dim": 4, "length": 9, "base": 2**53 + 1}, "base: there are integers beyond 2.53 that float64 rounds"),
         ({"dim": 4, "length": 9, "effort": 0}, "effort is 0, but it counts offsets"),
         ({"kind": "learned"}, "Learned positions are a table"),
         ({"dim": 4, "length": 9, "format": "float16", "library": "numpy"}, "asks no library for a sine"),

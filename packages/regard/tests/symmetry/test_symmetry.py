@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from regard.errors import InputError
 from regard.positions import sinusoidal
 from regard.symmetry import dog_and_man, equal_positions, lemmas, load_map, random_layer, symmetry
-from regard.symmetry.rounding import row_noise
+from regard.symmetry.order_blindness import row_noise
 from regard.symmetry.swaps import best_swap, involution, rounds
 
 RNG = np.random.default_rng(11)

@@ -17,8 +17,7 @@ import numpy as np
 import regard
 from regard.examples import example
 from regard.lab.copy_state import START, STARTS, read_setup
-from regard.lab.hidden_parts import ANSWERS
-from regard.lab.page import pages
+from regard.lab.page import ANSWERS, pages
 from regard.lab.pages import claims, order, rank, translator
 from regard.lab.pages.copy import EPS
 from regard.lab.projection import QUERY

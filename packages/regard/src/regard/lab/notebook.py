@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import InputError
-from regard.lab.hidden_parts import checked_parts
-from regard.lab.page import pages
+from regard.lab.page import checked_parts, pages
 from regard.lab.server import Lab
 from regard.lab.state import format_rows, shortest_text
 from regard.markup import element

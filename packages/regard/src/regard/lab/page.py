@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from regard.errors import InputError
 from regard.lab.state import State
 from regard.markup import escape
 from regard.plugins import LAB_PAGES, load_plugins
@@ -177,3 +178,35 @@ def with_both_bars(mathml: str) -> str:
     forms = cycle(("prefix", "postfix"))
     mathml = AFTER_ROOT.sub('</msqrt><mspace width="0.2em"/>', NO_LETTER.sub(r"<mo>\1</mo>", mathml))
     return BAR.sub(lambda _: f'<mo form="{next(forms)}" stretchy="false">&#x02016;</mo>', mathml)
+
+
+ANSWERS, LINES, WHY = "answers", "lines", "why"
+HIDEABLE = {
+    ANSWERS: "verdicts, proofs and checklists of claims; the shortest and the textbook's query, the ceilings, the tour",
+    LINES: "the Python and shell lines, which compute the same for whoever runs them",
+    WHY: "the explanations of what surprises, and the tour",
+}
+REFUSED = "Verdicts, proofs and shortest queries are hidden in this lab: whoever started it chose so."
+
+
+def checked_parts(words: Sequence[str]) -> frozenset[str]:
+    """The parts to hide, from words that may hold several with commas between.
+
+    >>> sorted(checked_parts(["answers,why"]))
+    ['answers', 'why']
+    >>> checked_parts(["proofs"])
+    Traceback (most recent call last):
+    regard.errors.InputError: There is nothing called 'proofs' to hide; there are answers, lines, why.
+    """
+    parts = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    for part in parts:
+        if part not in HIDEABLE:
+            raise InputError(f"There is nothing called {part!r} to hide; there are {', '.join(HIDEABLE)}.")
+    return frozenset(parts)
+
+
+def without_hidden_parts(answer: Answer, hidden: frozenset[str]) -> Answer:
+    """The answer without its lines and its explanations, where these are hidden; pages leave out answers themselves."""
+    if LINES in hidden:
+        answer = replace(answer, python="", shell="")
+    return replace(answer, why=()) if {WHY, ANSWERS} & hidden else answer

@@ -31,8 +31,7 @@ from typing import Any
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.extras import require
-from regard.lab.hidden_parts import ANSWERS, WHY, checked_parts, without_hidden_parts
-from regard.lab.page import Page, pages
+from regard.lab.page import ANSWERS, WHY, Page, checked_parts, pages, without_hidden_parts
 from regard.lab.state import State
 from regard.lab.tour import done_tasks
 from regard.lab.tour_cards import CARDS

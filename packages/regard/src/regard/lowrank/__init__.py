@@ -6,7 +6,7 @@
 (1, 2.0)
 
 It may import the ground and :mod:`regard.rigor`, and no other idea. Begin with ``singular.py`` (what is known of a
-matrix) and ``certificate.py`` (how it is proved); ``range_finder.py`` is for matrices too large for both.
+matrix) and ``certificate.py`` (how it is proved); ``sketches.py`` is for matrices too large for both.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from regard.lowrank.certificate import Certificate, certify, residual_above
 from regard.lowrank.coursework_statements import Statements, attaining, statements
 from regard.lowrank.decompose import product_spectrum, spectrum
 from regard.lowrank.effect import SoftmaxEffect, softmax_effect, variation_bound, weight_change
-from regard.lowrank.range_finder import sketch
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck
-from regard.lowrank.sketches import Sketch, SketchCheck
+from regard.lowrank.sketches import Sketch, SketchCheck, sketch
 from regard.lowrank.truncation import Truncation, TruncationCheck
 
 __all__ = [

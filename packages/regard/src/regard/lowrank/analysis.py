@@ -13,9 +13,8 @@ from regard.array_types import Float
 from regard.errors import InputError
 from regard.lowrank.decompose import SURE, product_spectrum, spectrum
 from regard.lowrank.effect import SoftmaxEffect, softmax_effect
-from regard.lowrank.range_finder import sketch
-from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck
-from regard.lowrank.sketches import Matrix, Sketch, SketchCheck
+from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck, draw_spectrum
+from regard.lowrank.sketches import Matrix, Sketch, SketchCheck, sketch
 from regard.lowrank.truncation import Truncation
 from regard.progress import Progress
 from regard.results import Result
@@ -45,11 +44,9 @@ class Study(Result):
 
     def figure(self) -> Figure | None:
         """The spectrum with the cut marked, as a matplotlib figure; None for a sketch, which knows only its top."""
-        from regard.lowrank.pictures import sketch
-
         if not isinstance(self.spectrum, Spectrum):
             return None
-        return sketch(self.spectrum, rank=None if self.truncation is None else self.truncation.rank)
+        return draw_spectrum(self.spectrum, rank=None if self.truncation is None else self.truncation.rank)
 
 
 def study(

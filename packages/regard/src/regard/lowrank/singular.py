@@ -11,16 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.array_types import Float
-from regard.arrays import check_array
+from regard.arrays import as_array, check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.lowrank.certificate import Certificate, certify, residual_above
 from regard.lowrank.truncation import Truncation
+from regard.pictures import BLUE, GREEN, GREY, VERMILION, open_box
+from regard.pictures import figure as new_figure
 from regard.results import Result
 from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, gamma, norm_above
 from regard.written_numbers import at_least, at_most, in_full, is_finite_number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -54,6 +57,7 @@ def smallest_rank(
     """From bounds on the error of rank 0, 1, 2, ...; ``unit`` bounds what a relative error is relative to."""
     if not (is_finite_number(error) and error >= 0):
         raise InputError(f"error must be a finite number, 0 or more, not {str(error)[:40]}; give 0.01, say.")
+    as_array(error, "error")
     low, high = unit or (1.0, 1.0)
     # an error relative to a norm that is known only between bounds: reached for the smallest norm possible ...
     rank = next((k for k, pair in enumerate(pairs) if pair[1] <= error * low), None)
@@ -247,9 +251,7 @@ class Spectrum(Result):
 
     def figure(self) -> Figure:
         """The singular values under the coursework's bound, and the energy they keep, as a matplotlib figure."""
-        from regard.lowrank.pictures import sketch
-
-        return sketch(self)
+        return draw_spectrum(self)
 
 
 def unit_of(matrix: Float, what: str) -> float:
@@ -284,3 +286,62 @@ class SpectrumCheck(Result):
             f"{self.proved} of {self.of} stated intervals are proved to contain their singular value, "
             f"{self.refuted} are refuted; recomputed enclosures are at most +-{at_most(self.widest, 2)}."
         )
+
+
+# The picture ---------------------------------------------------------------------------------------------------------
+
+
+def draw_spectrum(spectrum: Spectrum, *, rank: int | None = None) -> Figure:
+    """The picture as a matplotlib figure: the singular values under their bound, and the energy kept."""
+    figure = new_figure(9.6, 3.8)
+    left, right = figure.subplots(1, 2)
+    _values(left, spectrum, rank)
+    _energy(right, spectrum, rank)
+    figure.suptitle(f"{spectrum.name}: {spectrum.shape[0]} x {spectrum.shape[1]}", fontsize=11)
+    return figure
+
+
+def _values(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
+    k = np.arange(1, len(spectrum.singular_values) + 1)
+    positive = spectrum.singular_values > spectrum.upper[0] * 1e-16
+    dots = "o-" if len(k) <= 40 else "-"
+    axes.plot(k, spectrum.bound, "--", color=VERMILION, label=r"coursework: $||A||_F/\sqrt{k}$")
+    axes.plot(
+        k[positive],
+        spectrum.singular_values[positive],
+        dots,
+        ms=3,
+        color=BLUE,
+        label=r"$\sigma_k$, error of rank $k-1$",
+    )
+    if positive.any():
+        axes.set_yscale("log")
+    if len(k) > 40:
+        axes.set_xscale("log")
+    if rank is not None:
+        axes.axvline(rank, color=GREY, lw=0.8, ls=":")
+    axes.set_xlabel("k")
+    axes.set_ylabel("singular value")
+    axes.legend(frameon=False, fontsize=9, loc="best")
+    open_box(axes)
+
+
+def _energy(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
+    k = np.arange(0, len(spectrum.energy) + 1)
+    axes.plot(k, 100 * np.concatenate([[0.0], spectrum.energy]), color=GREEN)
+    axes.plot(k, 100 * k / k[-1], color=GREY, lw=0.8, ls="--", label="all values equal")
+    if rank is not None:
+        share = 100 * float(spectrum.energy[rank - 1])
+        axes.axvline(rank, color=GREY, lw=0.8, ls=":")
+        axes.plot([rank], [share], "o", ms=5, color=GREEN)
+        white = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+        text = f"rank {rank}: {share:.1f} %"
+        where = (10, -4) if rank < k[-1] / 2 else (-10, -16)
+        side = "left" if rank < k[-1] / 2 else "right"
+        axes.annotate(text, (rank, share), xytext=where, textcoords="offset points", fontsize=9, ha=side, bbox=white)
+    axes.set_xlabel("rank")
+    axes.set_ylabel(r"energy kept, % of $||A||_F^2$")
+    axes.set_ylim(0, 103)
+    axes.set_xlim(0, k[-1])
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    open_box(axes)

@@ -26,9 +26,8 @@ from regard.noise.coursework_settings import (
     two_point_one_head,
     two_point_setting,
 )
-from regard.noise.files import EXAMPLE, read_model
 from regard.noise.law import quantile, weight_law
-from regard.noise.model import Magnitude, NoiseModel, Spread
+from regard.noise.model import EXAMPLE, Magnitude, NoiseModel, Spread, read_model
 from regard.noise.optimised_queries import OptimisedQueries, optimise
 from regard.noise.random_keys import Study, study
 from regard.noise.scores import Scores, score_laws

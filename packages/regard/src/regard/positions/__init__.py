@@ -14,12 +14,10 @@ works in real arithmetic, ``number_formats.py`` in what machines store.
 from __future__ import annotations
 
 from regard.positions.answer import Positions, positions
-from regard.positions.collisions import Collision, first_collision
-from regard.positions.encodings import frequencies, rotate, sinusoidal
+from regard.positions.encodings import Differences, differences, frequencies, rotate, sinusoidal
 from regard.positions.nearest import Nearest, convergents, distance, nearest_offset
 from regard.positions.number_formats import Table, round_to
-from regard.positions.rotary import Differences, differences
-from regard.positions.rows import first_equal_rows, nearest_rows
+from regard.positions.rows import Collision, first_collision, first_equal_rows, nearest_rows
 
 __all__ = [
     "Collision",

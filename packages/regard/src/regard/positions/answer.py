@@ -14,12 +14,13 @@ import numpy.typing as npt
 from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
-from regard.positions.encodings import check_base, check_dim, check_length, is_odd, sinusoidal
-from regard.positions.findings import Finding, can_hold, finding_in_format, finding_in_real
+from regard.files import check_target
+from regard.pictures import ENDINGS, save
+from regard.positions.encodings import Differences, check_base, check_dim, check_length, differences, is_odd, sinusoidal
+from regard.positions.findings import Finding, can_hold, finding_in_format, finding_in_odd_dimension, finding_in_real
 from regard.positions.nearest import Nearest, nearest_offset
 from regard.positions.number_formats import Table, check_way, implementation, round_to
-from regard.positions.odd_dimension import finding_in_odd_dimension
-from regard.positions.rotary import Differences, differences
+from regard.positions.pictures import sketch
 from regard.positions.rows import Pair, first_equal_rows, nearest_rows
 from regard.progress import Progress
 from regard.results import Result
@@ -84,17 +85,11 @@ class Positions(Result):
 
     def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the picture to a file; collisions are looked for among more positions than ``figure`` has time for."""
-        from regard.arrays import check_target
-        from regard.pictures import ENDINGS, save
-        from regard.positions.pictures import sketch
-
         target = check_target(path, ENDINGS)
         save(sketch(self, table=self._table, base=self._base), target)
 
     def figure(self) -> Figure:
         """The picture at once: collisions are looked for among 2^16 positions at most."""
-        from regard.positions.pictures import sketch
-
         return sketch(self, table=self._table, base=self._base, most=1 << 16)
 
     def _nearness(self) -> str:

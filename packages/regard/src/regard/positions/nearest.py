@@ -22,7 +22,7 @@ import flint
 import numpy as np
 
 from regard.array_types import Float
-from regard.positions.turns import SLACK, Phases, Turns, exact_frequency, turns
+from regard.positions.number_formats import SLACK, Phases, Turns, exact_frequency, turns
 from regard.progress import Progress
 from regard.rigor import check_arithmetic
 from regard.rigor.balls import above, below

@@ -10,9 +10,9 @@ import numpy as np
 from regard.array_types import Float
 from regard.pictures import BLUE, GREEN, GREY, VERMILION
 from regard.pictures import figure as new_figure
-from regard.positions.collisions import first_collision
 from regard.positions.encodings import frequencies
 from regard.positions.number_formats import Table, unit_roundoff
+from regard.positions.rows import first_collision
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.array_types import Array, Float
 from regard.errors import InputError
+from regard.pictures import BLUE, VERMILION
+from regard.pictures import figure as new_figure
 from regard.progress import Progress
 from regard.results import Result
 from regard.symmetry.maps import DTYPES, Map, checked_map, prepare
-from regard.symmetry.rounding import factor, row_noise
 from regard.symmetry.swaps import Permutation, best_swap, involution
 from regard.symmetry.torch_maps import SCALES, arithmetics, is_module, noise_of_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_POINTS, _ORDER = 9, 6
+
 
 KINDS = ("equivariant", "invariant")
 _FEW = 5  # permutations that meet every sample
@@ -73,8 +80,6 @@ class Symmetry(Result):
 
     def figure(self) -> Figure:
         """What each row does when its neighbours change places, as a matplotlib figure."""
-        from regard.symmetry.pictures import sketch
-
         return sketch(self, self._rows)
 
     def _swap_words(self) -> str:
@@ -103,8 +108,8 @@ def symmetry(
 
     X is one normal sample (length x dim). A difference beyond rounding refutes, with its witness; none in
     ``trials`` permutations proves nothing and says so. Tolerance: at least 64 times the map's own rounding noise
-    (:mod:`regard.symmetry.rounding`), an estimate. A torch module is tested in its own type and in a float64 copy, with
-    samples of three scales (:mod:`regard.symmetry.torch_maps`).
+    (:func:`row_noise`), an estimate. A torch module is tested in its own type and in a float64 copy, with samples of
+    three scales (:mod:`regard.symmetry.torch_maps`).
 
     Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row per token;
     ``kind="invariant"`` asks for map(PX) = map(X) instead; ``dtype`` is the type of X, float64 or float32, for a
@@ -230,3 +235,65 @@ def _check(length: int, dim: int, dtype: str, kind: str, trials: int, seed: int)
     for name, word, known in (("dtype", dtype, DTYPES), ("kind", kind, KINDS)):
         if word not in known:
             raise InputError(f"{name} is {word!r}, which is not known; choose {' or '.join(known)}.")
+
+
+# How much of a difference rounding alone explains --------------------------------------------------------------------
+#
+# Along a short line X(1 + i h E), i = 0 .. 8, a smooth map is a polynomial up to h^6, so sixth differences hold nothing
+# but rounding: their root mean square, times sqrt((6!)^2/12!), is the noise of one value. (Moré and Wild, "Estimating
+# computational noise", SIAM J. Sci. Comput. 33, 2011.) It needs no second implementation and no knowledge of the map,
+# and a map that works inside in float32 shows float32's noise.
+#
+# It is an estimate, not a bound. Two evaluations and the largest of 10^5 normal deviates already need 6.5 times the
+# noise, and reordering a sum of n terms can do more than jitter its roundings: a large term that comes first swallows
+# the small ones, time after time the same way. Hence `factor`, at least 64, growing like sqrt(n); order-blind layers
+# were seen to need 5 to 25.
+
+
+def factor(length: int) -> float:
+    """Tolerance in units of the noise: max(64, 8 sqrt(n)).
+
+    >>> factor(16), factor(512) > 181
+    (64.0, True)
+    """
+    return max(64.0, 8 * math.sqrt(length))
+
+
+def row_noise(map: Map, x: Array, *, rng: np.random.Generator) -> Float:
+    """The noise of each row of map(x): root mean square over the row, at least that of the median row."""
+    # some 64 units in the last place: well above rounding of the input, so short that a smooth map is a polynomial
+    fine = 2.0**-46 if x.dtype == np.float64 else 2.0**-18
+    noise, size = _differences(map, x, fine, rng), np.sqrt(np.mean(map(x) ** 2))
+    if x.dtype == np.float64 and np.sqrt(np.mean(noise**2)) < 2.0**-56 * size:
+        # It does not feel a change near float64's own precision: it must be working in a coarser one.
+        noise = _differences(map, x, 2.0**-18, rng)
+    # a row may come out exact by luck: it gets the median's noise
+    rows = np.sqrt((noise.reshape(len(noise) if noise.ndim > 1 else 1, -1) ** 2).mean(axis=1))
+    return np.asarray(np.maximum(rows, np.median(rows)), dtype=np.float64)
+
+
+def _differences(map: Map, x: Array, step: float, rng: np.random.Generator) -> Float:
+    direction = rng.choice([-1.0, 1.0], x.shape)
+    points = [map((x * (1 + i * step * direction)).astype(x.dtype)) for i in range(_POINTS)]
+    table = np.diff(np.stack(points), n=_ORDER, axis=0)
+    gamma = math.factorial(_ORDER) ** 2 / math.factorial(2 * _ORDER)
+    return np.asarray(np.sqrt(gamma * (table**2).mean(axis=0)), dtype=np.float64)
+
+
+# The picture ---------------------------------------------------------------------------------------------------------
+
+
+def sketch(result: Symmetry, gaps: dict[str, NDArray[np.float64]]) -> Figure:
+    """Differences row by row, for the permutation and the swap that show most, with the tolerance."""
+    figure = new_figure(7.5, 4.2)
+    axes = figure.subplots()
+    lowest = result.tolerance / 1e3
+    for (label, values), colour, marker in zip(gaps.items(), (BLUE, VERMILION), ("o", "^"), strict=False):
+        axes.plot(np.maximum(values, lowest), marker, color=colour, ms=4, alpha=0.8, label=label)
+    axes.axhline(result.tolerance, color="black", ls="--", lw=1, label="what rounding alone can make")
+    axes.set(yscale="log", xlabel="row of the output (from 0)", ylabel="largest difference in the row")
+    verdict = "not refuted" if result.order_blind else "broken"
+    law = "map(PX) = P map(X)" if result.kind == "equivariant" else "map(PX) = map(X)"
+    axes.set_title(f"{result.name}: {law} {verdict}")
+    figure.legend(fontsize=8, loc="outside lower center", ncols=3)
+    return figure

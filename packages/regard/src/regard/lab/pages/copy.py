@@ -11,10 +11,8 @@ import numpy as np
 import regard
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
-from regard.lab.copy_reasons import attention_steps, why_ceilings_fall, why_the_shortest
 from regard.lab.copy_state import START, STARTS, CopySetup, apply_actions, read_setup
-from regard.lab.hidden_parts import ANSWERS, REFUSED
-from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.page import ANSWERS, REFUSED, Answer, Explanation, Number, Page, Step, tex
 from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
 from regard.lab.state import State, format_rows, shortest_text
 from regard.written_numbers import at_most
@@ -22,6 +20,11 @@ from regard.written_numbers import at_most
 if TYPE_CHECKING:
     from regard.attention import Attention
     from regard.design import Ceiling, Design
+
+
+AWAY = 0.995  # the cosine between a query and its key below which one sees that they differ
+SHOWN = 5  # keys whose numbers are written out, those that are to be copied among them
+
 
 LONGEST = 12.0  # the norm at which the slider of the query ends, unless a query in the picture is longer
 EPS = ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5")
@@ -258,3 +261,71 @@ PAGE = Page(
     start=START,
     answer=answer,
 )
+
+
+# What is explained ---------------------------------------------------------------------------------------------------
+
+
+def attention_steps(bench: CopySetup, own: Attention) -> tuple[Step, ...]:
+    """From the query to the output in four steps, with the numbers of the table beside the picture."""
+    others = [key for key in range(len(bench.rows)) if key not in bench.chosen]
+    few = sorted([*bench.chosen, *others][:SHOWN])
+    more = r"\;\dots" * (len(bench.rows) > SHOWN)
+    powers = np.exp(own.scores - own.scores.max())
+    query = _latex_vector(bench.vector)
+    scores = [
+        rf"s_{{{i}}} = k_{{{i}}}\cdot q = {_latex_vector(bench.keys[i])}\cdot {query} = {own.scores[i]:.2f}"
+        for i in few
+    ]
+    exponentials = [
+        rf"e^{{s_{{{i}}} - \max s}} = e^{{{own.scores[i] - own.scores.max():.2f}}} = {tex(powers[i])}" for i in few
+    ]
+    total = tex(powers.sum())
+    weights = [rf"\alpha_{{{i}}} = \frac{{{tex(powers[i])}}}{{{total}}} = {own.weights[i]:.4f}" for i in few]
+    parts = " + ".join(rf"{own.weights[i]:.3f}\,v_{{{i}}}" for i in few) + (r" + \dots" if more else "")
+    return (
+        Step(title="Dot products", formulas=(*scores, *([more] if more else [])), lit="score"),
+        Step(title="Exponentials", formulas=(*exponentials, *([more] if more else [])), lit="score"),
+        Step(title="Normalise", formulas=(rf"\sum_i e^{{s_i - \max s}} = {total}", *weights), lit="weight"),
+        Step(title="Weighted sum", formulas=(rf"c = {parts} = {_latex_vector(own.output)}",), lit="output"),
+    )
+
+
+def why_the_shortest(bench: CopySetup, shortest: Design | str | None) -> tuple[Explanation, ...]:
+    """Why the shortest query does not point where its key does, where that is so."""
+    if isinstance(shortest, str) or shortest is None or len(bench.chosen) != 1:
+        return ()
+    if shortest.query is None or not shortest.norm:
+        return ()
+    key = bench.keys[bench.chosen[0]]
+    cosine = float(shortest.query @ key) / (shortest.norm * float(np.linalg.norm(key)) or 1.0)
+    if cosine > AWAY:
+        return ()
+    return (
+        Explanation(
+            question="Why does the shortest query not point at its key?",
+            because="Softmax sees only differences of scores, so a query must point away from the other keys more than "
+            "towards its own. The shortest one points from a weighted mean of the others, those that come nearest "
+            "weighing most, to the key.",
+            lit="shortest",
+        ),
+    )
+
+
+def why_ceilings_fall(ceilings: list[Ceiling | None]) -> tuple[Explanation, ...]:
+    """Why a key in the hull cannot win, where there is one."""
+    if not any(ceiling is not None and ceiling.ceiling < 0.5 for ceiling in ceilings):
+        return ()
+    return (
+        Explanation(
+            question="Why does a ceiling fall inside the hull?",
+            because="A key inside is an average of the others, so its score is the same average of theirs, "
+            "whatever the query. An average never exceeds the largest: some other key always has as much attention or "
+            "more.",
+            lit="hull",
+        ),
+    )
+
+
+def _latex_vector(vector: Float) -> str:
+    return "(" + ",\\,".join(f"{x:.3g}" for x in vector) + ")"

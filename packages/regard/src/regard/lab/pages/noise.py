@@ -109,7 +109,7 @@ def _picture(setting: Setting, one: Heads, two: Heads) -> dict[str, Any]:
 def _bins(law: WeightLaw) -> Real:
     """The probability of each of BINS equal intervals of the weight, for the eye: more exactly than a pixel."""
     shares = np.arange(1, BINS) / BINS
-    if isinstance(law, regard.noise.law_transform.TransformLaw | regard.noise.law_two_heads.TwoHeadsLaw):
+    if isinstance(law, regard.noise.law_transform.TransformLaw | regard.noise.law_transform.TwoHeadsLaw):
         inside = law.sketch(shares)
     else:
         inside = np.array([law.above(share).value for share in shares.tolist()])
@@ -119,7 +119,7 @@ def _bins(law: WeightLaw) -> Real:
 
 def _chance_above(law: WeightLaw) -> float:
     """The probability of more than SHARE; the error estimate, half of the work, is not shown here."""
-    if isinstance(law, regard.noise.law_transform.TransformLaw | regard.noise.law_two_heads.TwoHeadsLaw):
+    if isinstance(law, regard.noise.law_transform.TransformLaw | regard.noise.law_transform.TwoHeadsLaw):
         return law.value_above(SHARE)
     return law.above(SHARE).value
 

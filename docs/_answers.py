@@ -19,8 +19,7 @@ from typing import Any
 import regard
 from regard.coursework import checklists
 from regard.coursework.verdict import ClaimReport, ReadingVerdict, Status
-from regard.lab.formula_text import typeset
-from regard.notation import MEANINGS
+from regard.lab.formula_text import MEANINGS, typeset
 
 FOLDER = Path(__file__).parent / "answers"
 LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULTILINE)

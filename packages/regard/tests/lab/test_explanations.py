@@ -9,8 +9,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from lab_browser import browser, lab, number, opened, settled, tab
+from regard.lab.formula_text import MEANINGS
 from regard.lab.page import mathml, pages
-from regard.notation import MEANINGS, readable
+from regard.notation import readable
 
 __all__ = ["browser", "lab", "tab"]  # fixtures
 

@@ -13,10 +13,9 @@ from regard.cli import main
 from regard.errors import InputError
 from regard.lab import export
 from regard.lab.grids import Grid, grids, nearby_grids, page_actions
-from regard.lab.offline_copy import single_file_page
+from regard.lab.offline_copy import bundle, single_file_page
 from regard.lab.page import pages
 from regard.lab.pages import copy
-from regard.lab.offline_copy import bundle
 from regard.lab.state import State
 
 pytest.importorskip("uplot", reason="the lab is not installed: pip install 'regard[lab]'")

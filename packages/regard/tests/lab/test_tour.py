@@ -11,7 +11,7 @@ import pytest
 from lab_browser import browser, dragged, lab, opened, settled, slid, tab, weights
 from places import DOCS
 from regard.lab.page import pages
-from regard.lab.tour_cards import CARDS
+from regard.lab.tour import CARDS
 
 __all__ = ["browser", "lab", "tab"]  # fixtures
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.positions import Table, first_collision, positions, round_to
-from regard.positions.rows import _repeated_indices
 from regard.positions.number_formats import implementation
+from regard.positions.rows import _repeated_indices
 
 SHAPES = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133), "float16": (11, -24)}
 SMALL = [f for f in SHAPES if f != "float64"]

@@ -25,8 +25,8 @@ from regard.positions import (
     sinusoidal,
 )
 from regard.positions import nearest as nearest_module
-from regard.positions.nearest import offsets_within
 from regard.positions.encodings import rotation_identity, score_bound
+from regard.positions.nearest import offsets_within
 from regard.positions.number_formats import ABSOLUTE, RELATIVE, exact_frequency, sine_cosine, turns
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from importlib import resources
 
 from regard.lab.page import mathml
 from regard.notation import latex, pieces
+from regard.toml import parse_toml
 
+# what a sign of a formula stands for
+MEANINGS: dict[str, str] = parse_toml(
+    resources.files("regard.lab").joinpath("meanings.toml").read_text(encoding="utf-8")
+)
 LONG = 24  # letters of a formula that a narrow column may have to break
 RELATION = re.compile(r" (?=(?:=|<=|>=|<|>|!=|->|~|=>|<=>) )")
 LEADING = re.compile(r"(<math[^>]*><mrow>)<mo>(?!&#x02212;)")  # a minus at the front is a sign, not an operation

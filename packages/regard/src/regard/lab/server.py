@@ -31,11 +31,10 @@ from typing import Any
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.extras import require
+from regard.lab.formula_text import MEANINGS
 from regard.lab.page import ANSWERS, WHY, Page, checked_parts, pages, without_hidden_parts
 from regard.lab.state import State
-from regard.lab.tour import done_tasks
-from regard.lab.tour_cards import CARDS
-from regard.notation import MEANINGS
+from regard.lab.tour import CARDS, done_tasks
 from regard.results import plain
 from regard.strict_json import parse_json
 from regard.web import frames

@@ -16,7 +16,8 @@ SMALL = {
         "embed_dim encoder_hidden_size input_dim rnn_hidden_size attention_hidden_size lru_width text_hidden_size "
         "index_n_heads image_size width out_hidden_size output_proj_dims decoder_hidden_size encoder_embed_dim "
         "decoder_embed_dim text_embed_dim cross_attention_hidden_size vocab_size_per_layer_input vision_output_dim "
-        "projector_input_dim projector_output_dim entity_emb_size shape_embed_dim pronunciation_embed_dim d_latents",
+        "projector_input_dim projector_output_dim entity_emb_size shape_embed_dim pronunciation_embed_dim d_latents "
+        "hidden_size_global",
     64: "intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim hidden_dim n_inner ffn_hidden_size "
         "max_position_embeddings n_positions max_seq_len max_sequence_length n_ctx dim_ff d_inner "
         "shared_expert_intermediate_size shared_intermediate_size mlp_dim dim_feedforward dense_ffn_hidden_size "
@@ -61,6 +62,7 @@ BESIDES: dict[str, dict[str, Any]] = {
     "HunYuan": {"head_dim": 8},
     "Jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2},
     "KimiLinear": {"linear_head_dim": 8, "linear_num_heads": 4},
+    "Lfm2Config": {"layer_types": ["conv", "full_attention"]},
     "Lfm2Moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
     "Mamba2": {"num_heads": 8},
     "Ministral": {"head_dim": 8},
@@ -71,7 +73,12 @@ BESIDES: dict[str, dict[str, Any]] = {
     "Qwen4ExpText": {"linear_num_value_heads": 4, "linear_num_key_heads": 4},
     "Xmod": {"default_language": "en_XX"},
     "xLSTM": {"qk_dim_factor": 1.0},
-    "Zamba2": {"layers_block_type": ["mamba", "hybrid"], "layer_types": ..., "num_hidden_layers": 2},
+    "Zamba2": {
+        "layers_block_type": ["mamba", "hybrid"],
+        "layer_types": ...,
+        "num_hidden_layers": 2,
+        "attention_hidden_size": 64,
+    },
     "Zaya": {"num_experts_per_tok": 1},
 }
 
@@ -136,7 +143,9 @@ def sizes(kind: Any, *, writes: bool = False) -> dict[str, Any]:
         found["causal"] = writes  # XLM's word for it
     if "is_decoder" in known:
         found["is_decoder"] = writes  # encoders write from left to right only if told so
-    for part in getattr(kind, "sub_configs", None) or {}:
+    # Older configurations do not list their parts.
+    parts = getattr(kind, "sub_configs", None) or [k for k, v in vars(default).items() if hasattr(v, "to_dict")]
+    for part in parts:
         if hasattr(value := getattr(default, part, None), "to_dict"):
             decodes = {"add_cross_attention": True} if part == "decoder" else {}
             found[part] = {**sizes(type(value), writes=part == "decoder"), **decodes, "model_type": value.model_type}

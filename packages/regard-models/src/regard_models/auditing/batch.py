@@ -2,7 +2,8 @@
 
 The first and the last example of a batch are protected in turn (a mixture of experts with a capacity serves the first
 ones first) while their neighbours get other tokens and, where there is a mask, other lengths. Then the first is
-asked alone, and all of them in another order (a table of positions cut by the number of examples shows there).
+asked alone, with padding too, and all of them in another order (a table of positions cut by the number of examples
+shows there).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from torch import Tensor
 
 from regard_models.auditing.experiment import Experiment, Gap, measure, view
 from regard_models.auditing.finding import Finding, Status
+from regard_models.auditing.padding import padded_question, real_length
 from regard_models.auditing.question import Question
-from regard_models.auditing.subject import Subject
+from regard_models.auditing.subject import PAD, Subject
 from regard_models.auditing.trace import blame
 
 NAME = "batch"
@@ -50,6 +52,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     ]
     if any(stream.masks for stream in subject.streams):
         tests.append(("short example", _shorten_neighbours, brief, "Example 0, short, beside shorter ones"))
+        if _padded_stream(subject) is not None:
+            tests.append(("padded, alone", _ask_padded_alone, base, "Example 0, padded on the left, asked alone"))
     for name, make, question, what in tests:
         yield _finding(subject, name, make(subject, question), what, partial(make, subject, brief))
 
@@ -63,6 +67,22 @@ def exchange_neighbours(subject: Subject, base: Question, *, kept: int) -> Exper
 def _ask_first_alone(subject: Subject, base: Question) -> Experiment:
     alone = subject.first_of(base)
     return Experiment(base=base, base_view=view(base, rows=[0]), other=alone, other_view=view(alone))
+
+
+def _padded_stream(subject: Subject) -> int | None:
+    """The last stream with a mask and room for padding."""
+    fitting = [i for i, s in enumerate(subject.streams) if s.masks and real_length(subject, i) >= 2]
+    return fitting[-1] if fitting else None
+
+
+def _ask_padded_alone(subject: Subject, base: Question) -> Experiment:
+    """Some models take padding out only where a batch has several rows."""
+    stream = _padded_stream(subject) or 0
+    real = min(real_length(subject, stream), base.rows[stream].length)
+    question = padded_question(subject, stream, "left", real, fill=1, told=True)
+    alone, places = subject.first_of(question), {stream: torch.arange(PAD, PAD + real)}
+    views = {"base_view": view(question, rows=[0], places=places), "other_view": view(alone, places=places)}
+    return Experiment(base=question, other=alone, **views)
 
 
 def _rotate_examples(subject: Subject, base: Question) -> Experiment:

@@ -199,7 +199,7 @@ def _build_padded_question(
 def _filling(subject: Subject, i: int, batch: int, amount: int, fill: int) -> Tensor:
     stream = subject.streams[i]
     generator = torch.Generator().manual_seed(11 + fill)
-    drawn = subject.tokens(stream, batch, max(amount, 1), generator)[:, :amount]
+    drawn = subject.tokens(stream, batch, max(amount, 1), generator, blank=False)[:, :amount]
     if stream.vocabulary is not None and stream.pad is not None and (fill == 0 or not stream.masks):
         return torch.full_like(drawn, stream.pad)
     return drawn

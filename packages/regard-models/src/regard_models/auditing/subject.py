@@ -104,8 +104,10 @@ class Subject:
             self._firsts[id(question)] = (question, alone)  # held, so that its id stays its own
         return self._firsts[id(question)][1]
 
-    def tokens(self, stream: Stream, batch: int, length: int, generator: torch.Generator) -> Tensor:
-        """Tokens of a stream, drawn."""
+    def tokens(
+        self, stream: Stream, batch: int, length: int, generator: torch.Generator, *, blank: bool = True
+    ) -> Tensor:
+        """Tokens of a stream, drawn; one of them is to be filled in, where the model does such things."""
         if stream.vocabulary is None:
             example = self.given.inputs[stream.name]
             spread = float(example.float().std()) if example.numel() > 1 else 1.0
@@ -113,7 +115,10 @@ class Subject:
             return drawn.mul_(spread or 1.0).to(self.device)
         size = min(stream.vocabulary, 50_000)
         free = torch.tensor([i for i in range(size) if i not in stream.avoid] or [0])
-        return free[torch.randint(0, len(free), (batch, length), generator=generator)].to(self.device)
+        drawn = free[torch.randint(0, len(free), (batch, length), generator=generator)].to(self.device)
+        if blank and stream.blank is not None and length > 2:
+            drawn[:, 1] = stream.blank
+        return drawn
 
     def other_tokens(self, stream: int, values: Tensor, *, seed: int = 2) -> Tensor:
         """Drawn tokens of the same shape, none of them the one that is there (where there is another)."""

@@ -78,6 +78,7 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, tokenizer:
         positions="position_ids" if "position_ids" in names else None,
         longest=_longest(model),
         causal=False if getattr(config, "is_encoder_decoder", False) else is_causal(model),
+        blank=_blank(model, part),
     )
     inputs = {"input_ids": draw_ids(stream, BATCH, LENGTH, generator)}
     streams: tuple[Stream, ...] = (stream,)
@@ -226,6 +227,13 @@ def _special_ids(*configs: Any) -> frozenset[int]:
 def _pad(config: Any) -> int | None:
     value = getattr(config, "pad_token_id", None)
     return value if isinstance(value, int) and value >= 0 else None
+
+
+def _blank(model: Any, config: Any) -> int | None:
+    """The id of a word to be filled in, for classes that fill some in."""
+    value = getattr(config, "mask_token_id", None)
+    fills = "MaskedLM" in type(model).__name__ and isinstance(value, int) and value != _pad(config)
+    return int(value) if fills and 0 <= int(value) < _vocabulary(model, config) else None
 
 
 def _longest(model: Any) -> int | None:

@@ -50,6 +50,7 @@ class Stream:
     avoid: ids with a meaning of their own. pad: the id of padding, ``padded_by_id`` where the model itself knows
     padding by it. positions: the parameter for position ids, if any. longest: the most tokens (None: not known).
     causal: claimed (True), denied (False), nothing said (None). extras: other parameters with an entry for every token.
+    blank: the id that stands for a word to be filled in, in a model whose texts hold some.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Stream:
     longest: int | None = None
     causal: bool | None = None
     extras: tuple[str, ...] = ()
+    blank: int | None = None
 
 
 # Known names: what True means, and whose tokens they are about (first or last stream).

@@ -94,6 +94,11 @@ class Runner:
         return f"in a jail ({', '.join((self.tier.value, *self.held))})"
 
     def __enter__(self) -> Self:
+        if not hasattr(os, "killpg"):  # Windows: its pipes cannot be waited for, nor a process ended with its own
+            raise SandboxStartError(
+                f"The code of {self.file} was not run: a process that can be stopped with all it starts needs Linux or "
+                "macOS; on Windows use WSL, or hand the function itself over in Python, as docs/systems.md shows."
+            )
         start = self._start_command()
         try:
             self.process = self._new_process(start)

@@ -208,6 +208,10 @@ class PlainWorker:
 
     def ends_within(self, seconds: float) -> bool:
         """Whether it ends by itself; it is left to be waited for, so that its number is not given to another."""
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+            return self.process.returncode is not None
         last = time.monotonic() + seconds
         while os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             if time.monotonic() > last:

@@ -17,13 +17,16 @@ from regard.cli import app
 from regard.errors import InputError
 
 PICTURE = demo.Stop(
-    "Never", "The <centre> of a square.", "regard design ceiling example:square 4 --plot never.svg", "never.svg"
+    title="Never",
+    prose="The <centre> of a square.",
+    command="regard design ceiling example:square 4 --plot never.svg",
+    picture="never.svg",
 )
 
 
 @pytest.mark.slow
 def test_the_page_shows_what_the_commands_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "TOUR", (PICTURE, demo.Stop("", "", "regard --version")))
+    monkeypatch.setattr(demo, "TOUR", (PICTURE, demo.Stop(command="regard --version")))
     said = []
     page = demo.demo(tmp_path / "tour", say=said.append).read_text()
     assert "at most 0.2 of the attention" in page
@@ -41,14 +44,16 @@ def quiet(tmp_path, monkeypatch, *stops, output=""):
 
 def test_everything_linked_exists(tmp_path, monkeypatch):
     (tmp_path / "more.html").write_text("more")
-    page = quiet(tmp_path, monkeypatch, demo.Stop("More, and more?", "", "regard", files=("more.html", "none.html")))
+    page = quiet(
+        tmp_path, monkeypatch, demo.Stop(title="More, and more?", command="regard", files=("more.html", "none.html"))
+    )
     links = re.findall('href="([^"]*)"', page)
     assert links == ["#more-and-more", "#next", "more.html"]
     assert all(f'id="{link[1:]}"' in page if link.startswith("#") else (tmp_path / link).exists() for link in links)
 
 
 def test_of_a_long_answer_the_end_is_shown_and_the_rest_folded(tmp_path, monkeypatch):
-    page = quiet(tmp_path, monkeypatch, demo.Stop("Long", "", "regard"), output="line <a>\n" * 60 + "the end")
+    page = quiet(tmp_path, monkeypatch, demo.Stop(title="Long", command="regard"), output="line <a>\n" * 60 + "the end")
     assert "<b>$ regard</b>\n...\nthe end</pre><details><summary>All 61 lines</summary>" in page
     assert page.count("line &lt;a&gt;") == 60
 
@@ -69,7 +74,7 @@ def test_two_variants_are_compared_by_phenomenon_the_largest_difference_first(tm
 
 @pytest.mark.slow
 def test_the_page_says_what_to_do_next_with_commands_that_exist(tmp_path, monkeypatch):
-    page = quiet(tmp_path, monkeypatch, demo.Stop("One", "", "regard"))
+    page = quiet(tmp_path, monkeypatch, demo.Stop(title="One", command="regard"))
     for wish in ("regard lab --runs", "regard claims average-of-two --answer", "regard translator train", "make docs"):
         assert wish in page
     following = page.partition("What to do next</h2>")[2]
@@ -80,7 +85,7 @@ def test_the_page_says_what_to_do_next_with_commands_that_exist(tmp_path, monkey
 
 
 def test_what_is_not_installed_is_left_out_and_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "TOUR", (demo.Stop("Torch", "", "regard --version", needs="no_such_package"),))
+    monkeypatch.setattr(demo, "TOUR", (demo.Stop(title="Torch", command="regard --version", needs="no_such_package"),))
     assert "Left out: it needs  pip install" in demo.demo(tmp_path, say=lambda line: None).read_text()
 
 
@@ -88,7 +93,7 @@ def test_what_is_not_installed_is_left_out_and_said(tmp_path, monkeypatch):
 def test_the_report_of_a_second_tour_takes_the_place_of_the_first(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="the report is of trained runs")
     tiny = "--set epochs=1 --set data.size=60 --set width=8 --set head_width=4 --set feed_forward=8"
-    compare = demo.Stop("", "", f"regard translator compare builtin --with learned --seeds 1 {tiny} --out translator")
+    compare = demo.Stop(command=f"regard translator compare builtin --with learned --seeds 1 {tiny} --out translator")
     monkeypatch.setattr(demo, "TOUR", (compare, demo.TOUR[-1]))
     for _ in range(2):
         demo.demo(tmp_path, say=lambda line: None)
@@ -96,7 +101,7 @@ def test_the_report_of_a_second_tour_takes_the_place_of_the_first(tmp_path, monk
 
 
 def test_a_stop_that_fails_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "TOUR", (demo.Stop("Wrong", "", "regard design ceiling nothing.npy 4"),))
+    monkeypatch.setattr(demo, "TOUR", (demo.Stop(title="Wrong", command="regard design ceiling nothing.npy 4"),))
     with pytest.raises(InputError, match=r"The tour stopped at `regard design ceiling nothing.npy 4`: .*nothing\.npy"):
         demo.demo(tmp_path, say=lambda line: None)
 

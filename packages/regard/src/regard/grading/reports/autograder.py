@@ -66,7 +66,7 @@ from regard.grading.reports.autograder import main
 
 main(sys.argv[1:], source=Path(__file__).parent)
 """
-LEFT_OUT = ("lab", "demo.py", "__pycache__")  # of the package: not needed to grade
+LEFT_OUT = ("lab", "demo", "__pycache__")  # of the package: not needed to grade
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

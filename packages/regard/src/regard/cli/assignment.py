@@ -11,8 +11,9 @@ from regard.errors import InputError
 from regard.grading.assignments.assignment_check import check_assignment
 from regard.grading.assignments.assignment_file import read_assignment
 from regard.grading.assignments.example import write_example
+from regard.grading.assignments.hand_in import hand_in
 from regard.grading.assignments.problem_sets import new_assignment
-from regard.grading.assignments.template import write_template
+from regard.grading.assignments.template import stem, write_template
 from regard.grading.gradebook.grader import safe_tier
 from regard.grading.gradebook.manual_marks import overrule as overruled
 from regard.grading.gradebook.secret import read_secret, write_secret
@@ -83,6 +84,21 @@ def template(
     key = read_secret(secret) if secret is not None else None
     listed = read_students(students) if students is not None else None
     show(write_template(read_assignment(file), out, secret=key, students=listed), as_json=as_json)
+
+
+@app.command("hand-in")
+def hand_in_(
+    file: File,
+    folder: Annotated[str, typer.Argument(help="Your folder with code, notebook, words and weights.")] = ".",
+    out: Annotated[str | None, typer.Option(metavar="FILE.zip", help="NAME-hand-in.zip if left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Students: pack what you hand in into one zip, and say which questions have nothing in it (exit code 1).
+
+    Example: regard assignment hand-in cse151b-hw4.toml
+    """
+    asked = read_assignment(file)
+    show(hand_in(asked, folder, out or f"{stem(asked)}-hand-in.zip"), as_json=as_json)
 
 
 @app.command()

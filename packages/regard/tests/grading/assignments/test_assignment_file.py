@@ -13,7 +13,7 @@ from regard.coursework.problem_sets import SETS
 from regard.errors import InputError
 from regard.grading.assignments.assignment_check import check_assignment
 from regard.grading.assignments.assignment_file import read_assignment
-from regard.grading.assignments.problem_sets import HINTS, claims_of_set, new_assignment
+from regard.grading.assignments.problem_sets import hints, new_assignment
 from regard.grading.gradebook.grader import safe_tier
 from regard.grading.questions.assignment import Kind, LatePolicy, Limits, Reveal
 from regard.sandbox.jail import Tier
@@ -51,19 +51,31 @@ def test_a_true_bound_that_is_far_off_does_not_pass(tmp_path) -> None:
     assert max(one.points for one in found.trials if not one.right) == 0.5
 
 
+POINTS = {
+    "sequence-models-hw3": 30,
+    "cs224n-w25-a4": 38,
+    "self-attention-written": 32,
+    "cse151b-hw4": 10,
+    "attention-position-svd": 100,
+}
+FORMS = {"words": [Kind.WRITTEN], "construction": [Kind.CLAIM, Kind.WRITTEN], "proof": [Kind.WRITTEN],
+         "report": [Kind.WRITTEN], "code": [Kind.TRANSFORMER], "remark": []}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", SETS)
-def test_the_five_that_ship_can_be_read(name, tmp_path) -> None:
+def test_the_five_that_ship_have_every_question_in_its_form_with_its_points(name, tmp_path) -> None:
     said = new_assignment(name, str(tmp_path / "a.toml"))
     found = read_assignment(tmp_path / "a.toml")
-    assert said.questions == len(found.tasks) == len(claims_of_set(name))
-    assert {task.claim for task in found.tasks} == {
-        claim.name for claim in claims.values() if any(source.name == name for source in claim.sources)
-    }
-    for task in found.tasks:
-        question = claims[task.claim].question
-        assert (task.kind is Kind.CLAIM) == (question is not None)
-        assert bool(task.hint) == (task.kind is not Kind.WRITTEN)
-        assert bool(task.checklist) == (task.kind is Kind.WRITTEN)
+    assert said.questions == len(found.tasks)
+    assert said.written == sum(task.kind is Kind.WRITTEN for task in found.tasks)
+    assert found.points == POINTS[name]
+    for one in SETS[name].questions:
+        tasks = [task for task in found.tasks if task.id in (one.label, f"{one.label}, why")]
+        assert [task.kind for task in tasks] == FORMS[one.form] + [Kind.WRITTEN] * bool(one.also), one.label
+        assert sum(task.points for task in tasks) == one.points
+        assert not [task for task in tasks if task.kind is Kind.WRITTEN and not task.checklist]
+        assert not [task for task in tasks if task.kind is not Kind.WRITTEN and not task.hint]
+        assert all(task.text for task in tasks)
     with pytest.raises(InputError, match="exists and is not overwritten"):
         new_assignment(name, str(tmp_path / "a.toml"))
 
@@ -76,8 +88,8 @@ def test_a_set_that_is_not_there(tmp_path) -> None:
 
 
 def test_every_function_has_a_hint_that_is_no_answer() -> None:
-    assert {name for name, claim in claims.items() if claim.question is not None} <= set(HINTS)
-    for hint in HINTS.values():
+    assert {name for name, claim in claims.items() if claim.question is not None} <= set(hints())
+    for hint in hints().values():
         assert "return" not in hint
 
 

@@ -25,7 +25,7 @@ from regard.grading.questions.examination import Status, StudentAnswer, examine
 from regard.grading.questions.perplexity import perplexity_of, read_hidden_sentences, share
 from regard.grading.questions.statements import FAMILIES, decide_statement, draw_statements, families
 from regard.grading.reports.grades_folder import write_marks
-from regard.grading.reports.marking_form import marking_page, written_answer
+from regard.grading.reports.marking_form import marking_page
 from regard.grading.reports.pages import class_page
 from regard.grading.submissions.notebooks import code_of, defined_names
 from regard.grading.submissions.students import Student
@@ -258,6 +258,11 @@ def test_names_of_files_never_meet_and_never_lead_away() -> None:
 # words
 
 
+def words(submission, assignment) -> str:
+    """What a student wrote on the second question."""
+    return submission.words(assignment.tasks[1].id, [task.id for task in assignment.tasks])
+
+
 def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     assignment = read(tmp_path, TWO)
     book = {
@@ -269,7 +274,7 @@ def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     (tmp_path / "subs").mkdir()
     (tmp_path / "subs" / "ada.ipynb").write_text(json.dumps(book))
     found = read_submissions([str(tmp_path / "subs")])
-    assert written_answer(found[0], assignment.tasks[1], assignment) == "(1 point)\n\nBecause </script><script>alert(1)"
+    assert words(found[0], assignment) == "(1 point)\n\nBecause </script><script>alert(1)"
     pile = pile_of(assignment, found, secret=SECRET)
     marks = grade(pile, tmp_path / "grades", jail=Tier.NONE)
     page = marking_page(pile, marks)
@@ -294,9 +299,9 @@ def test_an_answer_of_nothing_but_lines_is_read_at_once(tmp_path) -> None:
     """Each empty line once: where a heading may begin some lines before its name, a megabyte of them takes days."""
     assignment = read(tmp_path, TWO)
     (tmp_path / "subs" / "eve").mkdir(parents=True)
-    (tmp_path / "subs" / "eve" / "words.md").write_text("## 2\nso" + "\n" * 1_000_000 + "  ## 1\nx\n\t2: and so")
+    (tmp_path / "subs" / "eve" / "words.md").write_text("## 2\nso" + "\n" * 1_000_000 + "  ## 1\nx\n\t## 2: and so")
     (eve,) = read_submissions([str(tmp_path / "subs")])
-    assert written_answer(eve, assignment.tasks[1], assignment)[:3] == "so\n"
+    assert words(eve, assignment)[:3] == "so\n"
 
 
 def test_words_in_the_students_own_files_are_found(tmp_path) -> None:
@@ -313,11 +318,11 @@ def test_words_in_the_students_own_files_are_found(tmp_path) -> None:
             cell["source"] = [*cell["source"], "\n\nBecause it does."]
     (tmp_path / "subs" / "ben" / "hw.ipynb").write_text(json.dumps(book))
     ada, ben = read_submissions([str(tmp_path / "subs")])
-    assert written_answer(ada, assignment.tasks[1], assignment) == "Because the sum\n  grows."
-    assert written_answer(ben, assignment.tasks[1], assignment) == "Because it does."
+    assert words(ada, assignment) == "Because the sum\n  grows."
+    assert words(ben, assignment) == "Because it does."
     (tmp_path / "subs" / "ada" / "more.md").write_text("## 2\nand this")
     (more, _) = read_submissions([str(tmp_path / "subs")])
-    assert "Because the sum" in written_answer(more, assignment.tasks[1], assignment)
+    assert "Because the sum" in words(more, assignment)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,10 @@ def file_name(text: str) -> str:
 
 
 APART = "Hand it in as a file of its own beside this one: torch is there for that file only."
-WORDS = "# (in words: below, in lines that begin with #, or in a text file that you hand in with this one)"
+WORDS = (
+    "# (in words: below, in lines that begin with #, in a text file, or in written.pdf: then say here\n"
+    "# on which pages, as in 'pages 2-3', or give its headings the names of the questions)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

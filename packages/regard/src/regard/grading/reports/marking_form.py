@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
@@ -18,12 +17,11 @@ from typing import Any
 from regard.grading.gradebook.grader import Pile
 from regard.grading.gradebook.manual_marks import MOST_REASON
 from regard.grading.gradebook.marks import ClassMarks, TaskMark
-from regard.grading.questions.assignment import Assignment, Kind, Task
+from regard.grading.questions.assignment import Kind, Task
 from regard.grading.questions.examination import Status
 from regard.grading.reports.pages import escape_html, html_page
 from regard.grading.submissions.pdf_pages import PdfPages, pages_of
 from regard.grading.submissions.students import identity
-from regard.grading.submissions.submission import YOURS, Submission
 
 OWN_SCRIPT = (
     "default-src 'none'; img-src 'self' file:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
@@ -92,7 +90,7 @@ def _written_items(pile: Pile, drawn: Mapping[str, PdfPages]) -> Iterator[dict[s
         if task.kind is Kind.WRITTEN:
             for submission in pile.submissions:
                 if not submission.refused:
-                    answer = written_answer(submission, task, pile.assignment)
+                    answer = submission.words(task.id, [one.id for one in pile.assignment.tasks])[:MOST_SHOWN]
                     yield {
                         "student": submission.student,
                         "question": task.id,
@@ -141,26 +139,3 @@ def _automatic_item(student: str, one: TaskMark) -> dict[str, Any]:
         "was": gave,
         "waits": waits,
     }
-
-
-def written_answer(submission: Submission, task: Task, assignment: Assignment) -> str:
-    """What a student wrote on this question: from the heading that names it to the next one; else everything."""
-    texts = submission.texts()
-    ids = [re.escape(one.id) for one in assignment.tasks]
-    # a number alone may begin a line of any list: it is a heading only where it is marked as one
-    bare = "|".join([id for id in ids if not id.isdecimal()] or ["(?!)"])
-    marked_as = rf"[ \t]*(?:#+[ \t]*|(?P<yours>{YOURS}))(?P<id>{'|'.join(ids)})"
-    heading = re.compile(rf"(?m)^(?:{marked_as}|[ \t]*(?P<bare>{bare}))(?=[\s:.()]|$)")
-    sections: list[tuple[bool, str]] = []  # whether it is marked as theirs, and what stands there
-    inside = yours = False
-    for text in texts:
-        places = list(heading.finditer(text))
-        if inside:
-            sections.append((yours, text[: places[0].start()] if places else text))
-        for place, after in zip(places, [*places[1:], None], strict=False):  # no heading at all: no pair
-            inside, yours = (place["id"] or place["bare"]) == task.id, place["yours"] is not None
-            if inside:
-                sections.append((yours, text[place.end() : after.start() if after else None].removeprefix(":")))
-    marked = [text for yours, text in sections if yours and text.strip()]
-    kept = marked or [text for _, text in sections] or ["\n\n".join(texts)]
-    return "\n".join(kept).strip()[:MOST_SHOWN]

@@ -53,6 +53,7 @@ class Code:
     notes: tuple[str, ...]
     written: tuple[str, ...]  # the text cells
     names: frozenset[str]  # what is defined at the top of some cell
+    cell_texts: tuple[str, ...] = ()  # the code, cell by cell
 
     def with_cell_numbers(self, message: str) -> str:
         """The message, with lines of the made file as cells and lines."""
@@ -97,6 +98,7 @@ def code_of(data: bytes, *, wanted: tuple[str, ...] = ()) -> Code:
         notes=tuple(notes),
         written=tuple(text for _, kind, text in cells if kind == "markdown"),
         names=frozenset(names),
+        cell_texts=tuple(text for _, text in kept),
     )
 
 

@@ -94,7 +94,7 @@ class Submission:
                 there, answer = function in book.names, (f"{stem(entry.name)}.ipynb.py", book.source, book)
             else:
                 there, answer = (
-                    function in self._defined_names(entry.data),
+                    function in self.defined_names_of(entry.data),
                     (f"{stem(entry.name)}.py", entry.data, None),
                 )
             if there:
@@ -104,7 +104,7 @@ class Submission:
             )  # a name that is made otherwise, or a file that cannot be parsed: Python says it
         return fallback
 
-    def _defined_names(self, data: bytes) -> frozenset[str]:
+    def defined_names_of(self, data: bytes) -> frozenset[str]:
         """The names that a file defines; each is looked through once."""
         if data not in self._names:
             self._names[data] = frozenset(defined_names(data))
@@ -142,10 +142,32 @@ class Submission:
                 words += comments(entry.data.decode("utf-8", errors="replace"))
             elif entry.name.lower().endswith(".ipynb"):
                 try:
-                    words += code_of(entry.data).written
+                    words.append("\n\n".join(code_of(entry.data).written))
                 except InputError:
                     continue
         return words
+
+    def words(self, question: str, all_questions: Sequence[str], *, else_everything: bool = True) -> str:
+        """What was written on a question: from the heading that names it to the next; else all words, or none.
+
+        Where a file has the template's line for an answer, what stands there counts, and not the question above it.
+        """
+        ids = [re.escape(one) for one in all_questions]
+        # a number alone may begin a line of any list: it is a heading only where it is marked as one
+        bare = "|".join([id for id in ids if not id.isdecimal()] or ["(?!)"])
+        marked_as = rf"[ \t]*(?:#+[ \t]*|(?P<yours>{YOURS}))(?P<id>{'|'.join(ids)})"
+        heading = re.compile(rf"(?m)^(?:{marked_as}|[ \t]*(?P<bare>{bare}))(?=[\s:.()]|$)")
+        found: list[str] = []
+        free: list[str] = []  # texts without any heading
+        for text in self.texts():
+            places = list(heading.finditer(text))
+            ends = [*(place.start() for place in places[1:]), len(text)]
+            here = [(p, e) for p, e in zip(places, ends, strict=False) if (p["id"] or p["bare"]) == question]
+            theirs = [one for one in here if one[0]["yours"]] or here
+            found += [text[place.end() : end].removeprefix(":").strip() for place, end in theirs]
+            free += [] if places else [text]
+        said = "\n".join(one for one in found if one)
+        return said or ("\n\n".join(free).strip() if else_everything else "")
 
 
 def comments(text: str) -> list[str]:
@@ -161,6 +183,15 @@ def comments(text: str) -> list[str]:
 def stem(name: str) -> str:
     """A file's name without its ending, as plain words: it is shown, and it may become the name of a module."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name.rpartition(".")[0])[:60] or "answers"
+
+
+def read_own_files(folder: Path) -> Submission:
+    """The files of one folder that are graded, as one submission; archives in it are left out, not opened."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; give the one that holds what you hand in.")
+    found = [entry.read() for entry in _walk_folder(folder) if not entry.name.lower().endswith((".zip", ".yml"))]
+    problems = tuple(f"{'/'.join(one.parts)}: {one.problem}" for one in found if one.problem)
+    return Submission(student="you", files=tuple(one for one in found if not one.problem), problems=problems)
 
 
 def read_submissions(

@@ -88,8 +88,8 @@ def test_a_mask_or_more_dimensions_than_keys_need_a_copy():
 
 @pytest.mark.parametrize("asked", ["copy", "match"])
 def test_where_that_search_fails_the_copy_answers(asked, monkeypatch):
-    def solver(rows, limit, *, gap):
-        found = shortest(rows, limit, gap=gap)
+    def solver(rows, limit, **how):
+        found = shortest(rows, limit, **how)
         return replace(found, upper=math.inf) if isinstance(rows, ShiftedKeys) else found
 
     expected = QUESTIONS[asked]()
@@ -149,3 +149,12 @@ def test_the_input_check_looks_at_every_number():
     late[90], late[3] = 0.9e140, -0.9e140
     with pytest.raises(question.InputError, match="too far apart"):
         design.copy(late, 90, eps=0.1)
+
+
+def test_a_search_without_hope_ends_early_and_a_patient_one_does_not_believe_it():
+    rows = np.random.default_rng(1).standard_normal((1000, 32))  # the origin is inside: LSE never falls to ln 0.01
+    early, late = (shortest(rows, math.log(0.01), patient=patient) for patient in (False, True))
+    assert early.upper == late.upper == math.inf
+    assert early.iterations < 8 < late.iterations
+    outside = rows - 9 * rows[0]
+    assert shortest(outside, math.log(0.01)).gap < 1e-9

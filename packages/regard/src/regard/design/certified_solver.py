@@ -82,13 +82,14 @@ def _meet_demand(question: Question) -> Tried | None:
     return (
         _search_points(question, place)
         or _find_unreachable(question, place)
-        or _search_points(question, place, patiently=True)
+        or (None if lying is None else _search_points(question, lying, patient=True))
+        or _search_points(question, place, patient=True)
     )
 
 
-def _search_points(question: Question, place: Place, *, patiently: bool = False) -> Tried | None:
+def _search_points(question: Question, place: Place, *, patient: bool = False) -> Tried | None:
     """What a solver finds among these points, if the check confirms it."""
-    for solution, upper, dual in (_newton_solutions if patiently else _solutions)(question, place):
+    for solution, upper, dual in _solutions(question, place, patient=patient):
         query = place.query(solution, question.scale)
         if math.isfinite(upper) and np.isfinite(query).all() and np.isfinite(np.asarray(dual.weights)).all():
             tried = _shortest(question, query, dual)
@@ -97,19 +98,21 @@ def _search_points(question: Question, place: Place, *, patiently: bool = False)
     return None
 
 
-def _solutions(question: Question, place: Place) -> Iterator[Solution]:
+def _solutions(question: Question, place: Place, *, patient: bool) -> Iterator[Solution]:
     """What the quickest solvers find."""
     points, anchors = place.points, place.anchors
     if len(anchors) == 1 or isinstance(points, ShiftedKeys):
         # a single anchor is the origin
-        single = attempt(lambda: shortest(points, question.limit(), gap=SOLVER_GAP))
+        single = attempt(lambda: shortest(points, question.limit(), gap=SOLVER_GAP, patient=patient))
         if single is not None:
             yield single.query, single.upper, Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
-        return
-    places = np.searchsorted(question.rows, question.chosen)
-    even = attempt(lambda: shortest_even(points, places, question.eps or 0.0))
-    if even is not None:
-        yield even.query, even.upper, Balance(weights=even.weights, mixture=even.mixture)
+        if not patient:
+            return
+    elif not patient:
+        places = np.searchsorted(question.rows, question.chosen)
+        even = attempt(lambda: shortest_even(points, places, question.eps or 0.0))
+        if even is not None:
+            yield even.query, even.upper, Balance(weights=even.weights, mixture=even.mixture)
     yield from _newton_solutions(question, place)
 
 

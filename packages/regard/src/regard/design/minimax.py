@@ -318,7 +318,9 @@ def _next_penalty(path: _Path, radius: float) -> float:
     growth = path.penalty * float(path.now.query @ drift) / max(size_square, 1e-300)
     ratio = radius / max(sqrt(size_square), 1e-300)
     exponent = 1 / min(max(growth, 1e-6), 1.0)
-    return float(path.penalty * exp(min(max(exponent * log(ratio), -log(8)), log(30))))
+    # near a least F, which only L tells from the path, each step squares the error: L may grow as fast
+    most = log(1e6) if growth < 0.01 and not path.cut else log(30)
+    return float(path.penalty * exp(min(max(exponent * log(ratio), -log(8)), most)))
 
 
 def _tighten_value_bounds(path: _Path, radius: float, best: Minimax) -> Minimax:

@@ -49,22 +49,24 @@ def _strongest_combinations(question: Question, place: Geometry, copies: NDArray
         yield Balance(weights=weights, mixture=mixture, basis=combination.basis)
 
 
-def combinations(points: Float, anchors: Float, weights: Float, mixture: Float) -> list[Balance]:
+def combinations(points: Float, anchors: Float, weights: Float, mixture: Float) -> Iterator[Balance]:
     """Candidate combinations: tiny weights taken as zero or not, each balanced and with a basis to solve for.
 
     Weights that are nearly equal are tried as equal ones first: these prove a whole number exactly.
     """
-    candidates = []
+    before = -1
     for threshold in THRESHOLDS:
         kept = np.where(weights > threshold * weights.max(), weights, 0.0)
+        if np.count_nonzero(kept) == before:  # the same ones as before
+            continue
+        before = np.count_nonzero(kept)
         balanced = _balance(points, kept, mixture @ anchors)
         support = np.flatnonzero(balanced > 0)
         basis = tuple(int(i) for i in support[_basis(points[support], balanced[support])])
         if np.ptp(balanced[support]) < 1e-6 * balanced.max():
             even = np.where(balanced > 0, 1.0, 0.0)
-            candidates.append(Balance(weights=even, mixture=mixture, basis=basis))
-        candidates.append(Balance(weights=balanced, mixture=mixture, basis=basis))
-    return candidates
+            yield Balance(weights=even, mixture=mixture, basis=basis)
+        yield Balance(weights=balanced, mixture=mixture, basis=basis)
 
 
 def _balance(points: Float, weights: Float, target: Float) -> Float:
@@ -72,11 +74,19 @@ def _balance(points: Float, weights: Float, target: Float) -> Float:
     support = np.flatnonzero(weights > 0)
     kept = weights[support] / weights[support].sum()
     columns = np.concatenate([points[support] - target, np.ones((len(support), 1))], axis=1)
-    for _ in range(3):
-        miss = columns.T @ kept - np.append(np.zeros(points.shape[1]), 1.0)
-        # each weight changes in proportion to itself, so that small ones stay positive
-        shift = np.linalg.lstsq(columns.T * np.sqrt(kept), miss, rcond=1e-14)[0] * np.sqrt(kept)
-        trial = kept - shift
+    # each weight changes in proportion to itself, so that small ones stay positive: w_i (c_i . y), C^T W C y = miss.
+    # One factorisation serves all steps: the weights hardly change, and the next step mends what that left
+    values, vectors = np.linalg.eigh((columns * kept[:, None]).T @ columns)
+    inverse = np.where(values > 1e-13 * values[-1], 1 / np.maximum(values, 1e-300), 0.0)
+    for step in range(6):
+        miss = columns.T @ kept
+        miss[-1] -= 1.0
+        if step < 3:
+            trial = kept - kept * (columns @ (vectors @ (inverse * (vectors.T @ miss))))
+        elif np.abs(miss).max() <= 1e-14:
+            break
+        else:  # the keys nearly lie in a plane: without squaring their condition
+            trial = kept - np.linalg.lstsq(columns.T * np.sqrt(kept), miss, rcond=1e-14)[0] * np.sqrt(kept)
         if trial.min() <= 0:
             break
         kept = trial

@@ -30,6 +30,7 @@ SAMPLE_PER_DIMENSION = 4  # rows in a sampled Hessian, per dimension of the keys
 STIFFEST = 1e26  # the multiplier beyond which curvature is noise
 SMALL = 8  # dimensions up to which loading SciPy takes longer than it saves
 HOPELESS = 1e13  # a norm (in units of the largest row) beyond which no float64 query proves anything
+OUT_OF_REACH = 1e3  # the bound is so many times farther off than a Newton step on f alone would bring it
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +48,18 @@ class Shortest:
         return self.upper / self.lower - 1 if self.lower > 0 else inf
 
 
-def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10) -> Shortest:
+def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10, patient: bool = False) -> Shortest:
     """Solve it to the given relative gap, or return the best bounds that were reached.
 
-    Rows are expected at a scale near 1. The caller has seen to it that q = 0 does not satisfy the constraint.
+    Rows are expected at a scale near 1. The caller has seen to it that q = 0 does not satisfy the constraint. If no
+    query seems to satisfy it, the search stops early, unless it is to be patient.
 
     >>> found = shortest(np.array([[-1.0, 0.0], [-1.0, 0.0]]), np.log(0.01))   # ln(2 / 0.01), straight ahead
     >>> found.query.round(6).tolist(), round(found.lower, 6)
     ([5.298317, 0.0], 5.298317)
     """
     search = _Search(rows, bound)
-    while search.is_unfinished(gap):
+    while search.is_unfinished(gap) and (patient or search.out_of_reach < 2):
         search.step()
         search.update_bounds()
         search.learn_curvature()
@@ -89,6 +91,7 @@ class _Search:
         self.inverse, self.multiplier = np.eye(d), 0.0
         self.last_step, self.turn = self.query, self.query
         self.iteration = 0
+        self.out_of_reach = 0  # for how many iterations the least of f has seemed to lie above the bound
         self.cut = False  # did the line search shorten the last step? Then the model promised too much
         self.off_path = 0.0  # how far q is from -lam g, relatively: where it is far, lam is held
         self.error = inf  # of the optimality conditions, to see whether progress is slow
@@ -103,6 +106,9 @@ class _Search:
         self.iteration += 1
         back_query, back_gradient = self.inverse @ self.query, self.inverse @ self.gradient
         wanted = float((self.value - self.bound - self.gradient @ back_query) / (self.gradient @ back_gradient))
+        gain = self.multiplier * float(self.gradient @ back_gradient)  # lam B^-1 nears the inverse Hessian of f
+        is_far = self.iteration > 2 and self.value - self.bound > OUT_OF_REACH * gain
+        self.out_of_reach = self.out_of_reach + 1 if is_far else 0
         if self.iteration == 1:
             self.multiplier = wanted
         # the multiplier changes by a bounded factor, because the linearised conditions know nothing from afar

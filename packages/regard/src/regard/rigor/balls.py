@@ -92,11 +92,15 @@ def entropy_bounds(mid: ArrayLike, rad: ArrayLike) -> tuple[float, float]:
     >>> low <= 0.6931471805599453 <= high and high - low < 1e-14
     True
     """
-    low, high = flint.arb(0), flint.arb(0)
-    for m, r in zip(finite(mid, "the weights"), finite(rad, "the radii"), strict=True):
-        a, b = _surprise_bounds(float(m), float(r))
-        low, high = low + a, high + b
-    return below(low), above(high)
+    exact, low, high = flint.arb(0), flint.arb(0), flint.arb(0)
+    for m, r in zip(finite(mid, "the weights").tolist(), finite(rad, "the radii").tolist(), strict=True):
+        if r == 0 and 0 < m <= 1:  # nearly all weights of a combination: one logarithm each
+            w = flint.arb(m)
+            exact -= w * w.log()
+        else:
+            a, b = _surprise_bounds(m, r)
+            low, high = low + a, high + b
+    return below(low + exact), above(high + exact)
 
 
 def _surprise_bounds(m: float, r: float) -> tuple[flint.arb, flint.arb]:

@@ -26,7 +26,7 @@ from regard.coursework.question import Best, Instance, Question, Ruling, inequal
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor.balls import ball, precise, rest, weights
-from regard.written_numbers import in_full
+from regard.written_numbers import at_least, in_full
 
 EXACT = (
     "$alpha_0$, $alpha_1 >= 1/(2+eps)$ exactly when $e^|s_0 - s_1| +$ sum over the others of $e^(s_i - min(s_0, s_1)) "
@@ -103,8 +103,8 @@ def prove(*, n: int, eps: float) -> str:
 The exact condition. $1/alpha_0 = 1 + e^(s_1 - s_0) +$ sum over the others of $e^(s_i - s_0)$, and the same for key 1.
 Both are at most $2 + eps$ exactly when $e^|s_0 - s_1| +$ sum over $i > 1$ of $e^(s_i - min(s_0, s_1)) <= 1 + eps$.
 
-So unequal scores are allowed: any $|s_0 - s_1| < ln(1+eps) = {math.log1p(eps):.6g}$, once the others are far enough
-below.
+So unequal scores are allowed: any $|s_0 - s_1| < ln(1+eps) = {at_least(math.log1p(eps), 6)}$, once the others are
+far enough below.
 
 And the others may be pushed down: for orthonormal keys the shortest query is $T$ [$((n-2)/n)(k_0 + k_1) - (2/n)$($sum$
 of the others)], $T = ln((n-2)/eps)$, which for $n >= 3$ and $eps < n - 2$ is no multiple of $k_0 + k_1$ (its norm is $T

@@ -15,7 +15,7 @@ from regard.coursework.question import inequality
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, VERMILION, finish
 from regard.rigor import balls
-from regard.written_numbers import in_full
+from regard.written_numbers import at_least, in_full
 
 
 def _variances(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
@@ -27,7 +27,9 @@ def check_one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
     along, across = _variances(d, iso, Fraction(1, 2))
     # else ratio^2 (d-1) a <= a, and a is already part of what lies along the mean
     beyond = Fraction(ratio) ** 2 * (d - 1) - 1
-    region = f"for $a <= 1/(2(ratio^2 (d-1) - 1)) = {float(1 / (2 * beyond)):.4g}$" if beyond > 0 else "for every a"
+    region = "for every a"
+    if beyond > 0:
+        region = f"for $a <= 1/(2(ratio^2 (d-1) - 1))$, so for $a <= {at_least(1 / (2 * beyond), 4)}$"
     wide = math.sqrt(along) / math.sqrt(across)  # not of the quotient, which float64 may not hold
     size = f"along the mean {math.sqrt(along):.4g}, across it {math.sqrt(across):.4g}"
     if along < Fraction(ratio) ** 2 * across:

@@ -59,7 +59,7 @@ def combinations(points: Float, anchors: Float, weights: Float, mixture: Float) 
         kept = np.where(weights > threshold * weights.max(), weights, 0.0)
         if np.count_nonzero(kept) == before:  # the same ones as before
             continue
-        before = np.count_nonzero(kept)
+        before = int(np.count_nonzero(kept))
         balanced = _balance(points, kept, mixture @ anchors)
         support = np.flatnonzero(balanced > 0)
         basis = tuple(int(i) for i in support[_basis(points[support], balanced[support])])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 SLOW = (pytest.mark.slow,)
+NIGHTLY = (pytest.mark.slow, pytest.mark.nightly)  # `make nightly` runs them
 TABLE = (pytest.mark.slow, pytest.mark.table)  # of models: `make check` runs them where models changed
 
 

@@ -10,6 +10,7 @@ from design_cases import EXTREMES, FAMILIES, case, extreme_case
 from design_oracle import judged
 from regard.design.winnable_check import verify_winnable
 from regard.errors import CouldNotFindOut, InputError
+from tiers import NIGHTLY, sampled
 
 SAMPLE, ALL, PART = 300, 2400, 300
 QUICK = ("tiny", "huge", "scaled_family")  # extremes that seldom need thousands of digits
@@ -62,7 +63,7 @@ def test_the_generator_draws_every_family_and_every_size():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(SAMPLE, ALL, PART))
+@pytest.mark.parametrize("start", sampled(range(SAMPLE, ALL, PART), every=8, others=NIGHTLY))
 def test_the_rest_of_the_cases(start):
     _, refused, false = counted(range(start, start + PART))
     assert false == {}
@@ -95,6 +96,6 @@ def test_extreme_finite_numbers_end_in_an_answer_or_a_sentence(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [90, 157, 215, 3144, 3190, *range(1000, 1040)])
+@pytest.mark.parametrize("seed", sampled([90, 157, 215, 3144, 3190, *range(1000, 1040)], every=5, others=NIGHTLY))
 def test_more_extremes(seed, tmp_path):
     assert outcome(extreme_case(seed), tmp_path) != "false"

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from regard import rigor
 from regard.design import hull
 from regard.errors import CouldNotFindOut, InputError
+from tiers import NIGHTLY, sampled
 
 
 def solve_in_fractions(columns, right):
@@ -156,7 +157,7 @@ def planted(count, *, seed, n=3011, d=97):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", sampled([3, 5, 7], every=3, others=NIGHTLY))
 def test_float32_mixtures_of_few_keys_win_again(count):
     K = planted(count, seed=count)
     found = hull.decide(K, len(K) - 1)

@@ -32,6 +32,7 @@ from regard.coursework.parameters import Parameter
 from regard.coursework.verdict import Status
 from regard.errors import InputError
 from regard.notation import without_marks
+from tiers import NIGHTLY, sampled
 
 HEAVY = {"heads-summary", "two-heads-average", "two-heads-steady", "small-noise-keeps-the-average", "one-head-swings"}
 LENGTHY = {"positions-are-distinct", "positions-restore-order"}  # seconds at their ends
@@ -91,14 +92,14 @@ def checked(name: str, setting: dict[str, float]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, every=5, others=NIGHTLY))
 def test_a_verdict_at_every_corner(name: str) -> None:
     for setting in settings(name, draws=2 if name in HEAVY | LENGTHY else 8, corners=len(claims[name].parameters) <= 3):
         checked(name, setting)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(HEAVY))
+@pytest.mark.parametrize("name", sampled(sorted(HEAVY), every=3, others=NIGHTLY))
 def test_a_verdict_under_any_noise_of_few_keys(name: str) -> None:
     """The number of keys is what takes time: with three the ends of the noise are cheap."""
     for setting in settings(name, draws=2, corners=False):

@@ -17,6 +17,7 @@ from regard.grading.assignments.problem_sets import hints, new_assignment
 from regard.grading.gradebook.grader import safe_tier
 from regard.grading.questions.assignment import Kind, LatePolicy, Limits, Reveal
 from regard.sandbox.jail import Tier
+from tiers import NIGHTLY, sampled
 
 OWN = """
 ARGUMENTS = {"x": "a number"}
@@ -33,7 +34,7 @@ def read(tmp_path, text, **files):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", sampled(SETS, every=len(SETS), others=NIGHTLY))
 def test_the_five_that_ship_can_be_solved_and_not_be_cheated(name, tmp_path) -> None:
     new_assignment(name, str(tmp_path / "a.toml"))
     assignment = read_assignment(tmp_path / "a.toml")

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import os
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
+from regard.coursework.derivations.conditions import find_indices, meets, read_conditions
 from regard.coursework.derivations.document import MOST, Statement, find_formulas, split_statements
-from regard.coursework.derivations.evaluation import Instance, NoValue, compare, evaluate
+from regard.coursework.derivations.evaluation import DividesByZero, Instance, NoValue, compare, evaluate, write_value
 from regard.coursework.derivations.grammar import Parser
-from regard.coursework.derivations.names import Mismatch, fit, fit_relation
-from regard.coursework.derivations.problem import Fact, Problem
-from regard.coursework.derivations.proving import Known, equality_rules, prove
+from regard.coursework.derivations.instances import make_instances
+from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
+from regard.coursework.derivations.problem import Condition, Fact, Problem
+from regard.coursework.derivations.proving import NONE, Conditions, Context, Equality, Step, prove, prove_by_lines_before
 from regard.coursework.derivations.repairs import find_repair
-from regard.coursework.derivations.terms import Term, free_names, substitute, sym
+from regard.coursework.derivations.terms import Term, free_names, num, substitute, sym
 from regard.coursework.derivations.tokens import NotRead, Token
+from regard.coursework.derivations.whole_numbers import prove_by_irrationality, prove_multiple_of_pi
 from regard.errors import InputError
 from regard.rigor.balls import precise
 
-CONDITION = ("!=", ">=", "<=", "<", ">")
+_DEFINING = re.compile(r"\b(?:let|set|define|put|write|where|denote|with|choose|take)\b[^.]*$", re.IGNORECASE)
+TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "!=": "!="}
 
 
 class Mark(StrEnum):
@@ -33,7 +37,7 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckedLine:
+class LineVerdict:
     """One relation with its mark; ``rules`` prove it, ``remark`` says what is wrong or missing."""
 
     line: int
@@ -49,41 +53,69 @@ class CheckedLine:
 
 
 @dataclass
+class Relation:
+    """One relation of a chain, as terms."""
+
+    statement: Statement
+    left: Term
+    sign: str
+    right: Term
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {self.right}"
+
+    @property
+    def names(self) -> set[str]:
+        return free_names(self.left) | free_names(self.right)
+
+
+@dataclass
+class Failure:
+    """Where a relation certainly fails."""
+
+    where: Instance
+    places: dict[str, Fraction]
+    values: tuple[str, str]
+
+
+@dataclass
 class Checker:
     """Goes through a document once, and remembers what it has seen."""
 
     problem: Problem
-    known: Known
+    context: Context
     instances: list[Instance]
-    lines: list[CheckedLine] = field(default_factory=list)
+    lines: list[LineVerdict] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
     reached: set[str] = field(default_factory=set)
-    supposed: bool = False
-    evaluated: int = 0  # on how many instances, with how many indices, the last relation had a value
+    supposed: list[str] = field(default_factory=list)  # what the writer supposes, and nobody gives
+    contradicts: str = ""  # a supposition that holds on no instance: what follows from it cannot be tested
+    defined_at: dict[str, int] = field(default_factory=dict)
+    evaluated: int = 0  # how often the last relation had a value
+    undefined: int = 0  # how often it divided by zero
     last: Term | None = None
-    chain: tuple[Term, list[str]] | None = None
-    conditions: dict[int, list[str]] = field(default_factory=dict)
+    chain: tuple[list[Term], list[str], Conditions] | None = None
+    conditions: dict[int, list[Condition]] = field(default_factory=dict)
+
+    @property
+    def words(self):  # type: ignore[no-untyped-def]
+        return self.context.words
 
     def read(self, text: str) -> None:
         formulas, said = find_formulas(text)
         self.said += said
-        statements = [one for formula in formulas for one in split_statements(formula, self.known.words.names())]
+        statements = [one for formula in formulas for one in split_statements(formula, self.words.names())]
+        find_indices(statements, self.problem, self.words)
+        steps = []
         for one in statements:
-            if (condition := self.condition(one)) is not None:
-                self.conditions.setdefault(one.sentence, []).append(condition)
-        for one in statements:
-            if self.condition(one) is None:
-                self.statement(one)
-
-    def condition(self, statement: Statement) -> str | None:
-        """i != 1, i >= 3, i <= k: for which indices the relations of its sentence are meant."""
-        if len(statement.signs) != 1 or statement.signs[0] not in CONDITION or len(statement.sides[0]) != 1:
-            return None
-        index = statement.sides[0][0]
-        if index.text not in self.known.words.indices or index.kind != "name":
-            return None
-        return f"{index.text} {statement.signs[0]} {' '.join(token.text for token in statement.sides[1])}"
+            found = None if one.problem is not None else read_conditions(one, self.words)
+            if found is None:
+                steps.append(one)
+            else:
+                self.conditions.setdefault(one.sentence, []).extend(found)
+        for one in steps:
+            self.statement(one)
+        self.join_lines()
 
     def statement(self, statement: Statement) -> None:
         if statement.problem is not None:
@@ -93,11 +125,8 @@ class Checker:
             try:
                 self.last, self.chain = self.side(statement.sides[0]), None
             except (NotRead, Mismatch):
-                self.known.words.unknown.clear()
-            return
-        if "~" in statement.signs:
-            place = statement.sides[0][0].place if statement.sides[0] else 0
-            self.not_read(statement, NotRead(place, "= or <=; 'about' and 'proportional to' have no truth value"))
+                pass
+            self.words.unknown.clear()
             return
         before = self.last if statement.continues else None
         if statement.continues and before is None:
@@ -108,285 +137,361 @@ class Checker:
         for n, sign in enumerate(statement.signs):
             try:
                 left = before if before is not None else self.side(statement.sides[n])
-                unknown = dict(self.known.words.unknown)
-                self.known.words.unknown.clear()
+                unknown = dict(self.words.unknown)
+                self.words.unknown.clear()
                 right = self.side(statement.sides[n + 1])
             except NotRead as problem:
-                self.known.words.unknown.clear()
+                self.words.unknown.clear()
                 self.last = None
                 self.not_read(statement, problem)
                 return
-            self.relation(statement, left, sign, right, unknown)
+            right_unknown = dict(self.words.unknown)
+            self.words.unknown.clear()
+            self.relation(Relation(statement, left, sign, right), unknown, right_unknown)
             before = right
         self.last = before
 
     def side(self, tokens: list[Token]) -> Term:
         if not tokens:
             raise NotRead(0, "a formula on both sides of the sign")
-        parser = Parser(tokens, self.known.words, tokens[-1].place + len(tokens[-1].text))
+        parser = Parser(tokens, self.words, tokens[-1].place + len(tokens[-1].text))
         made = parser.expression()
         if parser.now.kind != "end":
             raise NotRead(parser.now.place, "the end of the formula, a sign or a factor")
         return made
 
     def not_read(self, statement: Statement, problem: NotRead) -> None:
-        start = statement.sides[0][0].place if statement.sides and statement.sides[0] else 0
-        caret = max(0, problem.place - start)
+        start = next((side[0].place for side in statement.sides if side), 0)
         self.lines.append(
-            CheckedLine(
+            LineVerdict(
                 line=statement.line,
                 text=statement.text,
                 mark=Mark.NOT_READ,
-                caret=caret,
+                caret=max(0, problem.place - start),
                 remark=f"expected {problem.expected}",
             )
         )
 
+    def mark(self, relation: Relation, mark: Mark, remark: str = "", step: Step | None = None) -> None:
+        rules = tuple(name_rules(step.rules)) if step else ()
+        leap = step.leap if step else 0
+        line = relation.statement.line
+        self.lines.append(LineVerdict(line=line, text=str(relation), mark=mark, remark=remark, rules=rules, leap=leap))
+
     # one relation
 
-    def relation(self, statement: Statement, left: Term, sign: str, right: Term, unknown: dict[str, int]) -> None:
-        words = self.known.words
-        right_unknown = dict(words.unknown)
-        words.unknown.clear()
-        if (
-            sign == "="
-            and left.op == "sym"
-            and not right_unknown
-            and self.define(statement, left.value, right, unknown)
-        ):
-            self.chain = (left, ["="])
-            return
-        if (lemma := self.find_lemma(left, sign, right, {**unknown, **right_unknown})) is not None:
-            self.used.add(lemma)
-            self.lines.append(
-                CheckedLine(line=statement.line, text=f"{left} {sign} {right}", mark=Mark.FOLLOWS, rules=(lemma,))
-            )
-            return
-        if unknown or right_unknown:
-            name = next(iter({**unknown, **right_unknown}))
-            self.lines.append(
-                CheckedLine(
-                    line=statement.line,
-                    text=f"{left} {sign} {right}",
-                    mark=Mark.NOT_READ,
-                    caret=-1,
-                    remark=f"{name} is neither given nor defined before",
-                )
-            )
-            return
-        try:
-            left, right, _ = fit_relation(left, right, words)
-        except Mismatch as mismatch:
-            self.lines.append(
-                CheckedLine(
-                    line=statement.line,
-                    text=f"{left} {sign} {right}",
-                    mark=Mark.NOT_READ,
-                    remark=f"the shapes do not fit: {mismatch}",
-                )
-            )
-            return
-        self.judge(statement, left, sign, right)
-
-    def find_lemma(self, left: Term, sign: str, right: Term, unknown: dict[str, int]) -> str | None:
-        """The lemma that a line repeats, with any letter for its matrix."""
-        if len(unknown) != 1 or sign != "=":
-            return None
-        (name,) = unknown
-        sides = {substitute(one, name, sym("A")) for one in (left, right)}
-        return next((one.name for one in self.problem.lemmas if {one.left, one.right} == sides), None)
-
-    def define(self, statement: Statement, name: str, right: Term, unknown: dict[str, int]) -> bool:
-        """A new name, or one that the writer is to choose, where it first stands alone on the left."""
-        choose = self.problem.choose
-        fresh = name in unknown or (name in choose and name not in self.known.own)
-        if not fresh:
-            return False
-        try:
-            term, shape = fit(right, self.known.words)
-        except Mismatch as mismatch:
-            self.lines.append(
-                CheckedLine(
-                    line=statement.line,
-                    text=f"{name} = {right}",
-                    mark=Mark.NOT_READ,
-                    remark=f"the shapes do not fit: {mismatch}",
-                )
-            )
-            return True
-        if name in free_names(term):
-            return False
-        if name in choose and (
-            alien := free_names(term) - set(choose[name]) - set(self.known.own) - set(self.problem.sizes) - {"pi", "e"}
-        ):
-            allowed = ", ".join(choose[name])
-            self.lines.append(
-                CheckedLine(
-                    line=statement.line,
-                    text=f"{name} = {term}",
-                    mark=Mark.TRUE,
-                    remark=f"{name} may be built from {allowed} alone; {', '.join(sorted(alien))} is not among them",
-                )
-            )
-        else:
-            self.lines.append(CheckedLine(line=statement.line, text=f"{name} = {term}", mark=Mark.DEFINES))
-        if name not in choose:
-            self.known.words.own[name] = shape or ("1", "1")
-        self.known.own[name] = ("", term)
-        for where in self.instances:
-            where.define(name, "", term)
-        return True
-
-    def judge(self, statement: Statement, left: Term, sign: str, right: Term) -> None:
-        text = f"{left} {sign} {right}"
-        if statement.announced and any(
-            is_same_relation(self.known, (left, sign, right), goal) for goal in self.problem.goal
-        ):
-            self.said.append(f"{text} is announced as the goal, and is no step")
-            return
-        stated = [
-            one
-            for one in self.conditions.get(statement.sentence, [])
-            if one.split()[0] in free_names(left) | free_names(right)
-        ]
-        conditions, failure = self.test(left, sign, right, stated)
-        if failure is not None and statement.supposed:
-            self.supposed = True
-            self.lines.append(
-                CheckedLine(line=statement.line, text=text, mark=Mark.TRUE, remark="this is supposed, and is not given")
-            )
-            return
-        open_names = sorted((free_names(left) | free_names(right)) & set(self.problem.choose) - set(self.known.own))
-        if failure is not None and open_names:
-            remark = f"{open_names[0]} is not chosen yet, and it does not hold for every {open_names[0]}"
-            self.lines.append(CheckedLine(line=statement.line, text=text, mark=Mark.TRUE, remark=remark))
-            return
-        if failure is None and not self.evaluated:
-            remark = "it has no value on any instance: perhaps an index is out of its range"
-            self.lines.append(CheckedLine(line=statement.line, text=text, mark=Mark.NOT_READ, remark=remark))
-            return
-        if failure is not None:
-            where, places, values = failure
-            repair = find_repair(left, sign, right, lambda a, b: self.is_true(a, sign, b, stated))
-            self.lines.append(
-                CheckedLine(
-                    line=statement.line,
-                    text=text,
-                    mark=Mark.FALSE,
-                    instance=describe(where, places, self.problem, left, right),
-                    values=values,
-                    repair=repair,
-                    remark=f"true if {repair}" if repair else "",
-                )
-            )
+    def relation(self, relation: Relation, unknown: dict[str, int], right_unknown: dict[str, int]) -> None:
+        if relation.sign == "~":
+            self.said.append(f"{relation.left} ~ {relation.right}: 'about' and 'proportional to' are read as words")
+            if not right_unknown:
+                self.read_unknown(unknown)
             self.chain = None
             return
-        step = prove(self.known, left, sign, right, frozenset(conditions))
-        mark, remark = Mark.FOLLOWS, ""
-        if statement.supposed and step is None:
-            self.supposed = True
-            mark, remark = Mark.TRUE, "this is supposed, and is not given"
-        elif step is None:
-            mark, remark = Mark.TRUE, "it holds on every instance tried, and no short proof was found"
-        elif step.leap > self.problem.leap:
-            mark, remark = (
-                Mark.TRUE,
-                f"it needs {step.leap} rules at once ({', '.join(name_rules(step.rules))}): write the lines between",
+        is_name = relation.left.op in ("sym", "at") and relation.sign == "=" and not right_unknown
+        if is_name and self.define(relation, unknown):
+            return
+        names = {**unknown, **right_unknown}
+        if (lemma := self.find_lemma(relation, names)) is not None:
+            self.mark(relation, Mark.FOLLOWS, step=Step((lemma,)))
+            return
+        if names and not self.read_unknown(names, relation):
+            self.mark(relation, Mark.NOT_READ, f"{next(iter(names))} is neither given nor defined before")
+            self.chain = None
+            return
+        try:
+            relation.left, relation.right, _ = fit_relation(relation.left, relation.right, self.words)
+        except Mismatch as mismatch:
+            self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {mismatch}")
+            return
+        self.judge(relation)
+
+    def find_lemma(self, relation: Relation, unknown: dict[str, int]) -> str | None:
+        """The lemma that a line repeats, with any letter for its matrix."""
+        if len(unknown) != 1 or relation.sign != "=":
+            return None
+        sides = {substitute(one, next(iter(unknown)), sym("A")) for one in (relation.left, relation.right)}
+        return next((one.name for one in self.problem.lemmas if {one.left, one.right} == sides), None)
+
+    def read_unknown(self, unknown: dict[str, int], relation: Relation | None = None) -> bool:
+        """Letters that people use without a word, such as A for the scores: the first meaning that makes a line true."""
+        letters = {name.removesuffix("_p") for name in unknown}
+        if len(letters) != 1 or not (meanings := self.problem.readings.get(next(iter(letters)))):
+            return False
+        letter = next(iter(letters))
+        for n, (said, term) in enumerate(meanings):
+            own = {letter: ("", term), f"{letter}_p": ("", self.problem.permute(term))}
+            shape = fit(term, self.words)[1] or SCALAR
+            self.words.own.update({name: shape for name in own})
+            for where in self.instances:
+                where.define_all(own)
+            last = n + 1 == len(meanings)
+            if relation is None or last or self.is_true(relation.left, relation.sign, relation.right, []):
+                self.context.own.update(own)
+                self.said.append(f"{letter} is read as {said}")
+                return True
+        return False
+
+    def define(self, relation: Relation, unknown: dict[str, int]) -> bool:
+        """A new name, or one that the writer is to choose, where it first stands alone on the left."""
+        name, choose = relation.left.value, self.problem.choose
+        index = "" if relation.left.op == "sym" else str(relation.left.args[0].value)
+        is_choice = name in choose and name not in self.context.own
+        if not (name in unknown or is_choice) or (index and index not in self.words.indices):
+            return False
+        try:
+            term, shape = fit(relation.right, self.words)
+        except Mismatch as mismatch:
+            self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {mismatch}")
+            return True
+        free = free_names(term)
+        if name in free:
+            return False
+        if free & self.words.indices - {index} - set(self.words.shapes):
+            self.mark(relation, Mark.NOT_READ, f"{name} has no index, and what it is set to has one")
+            return True
+        if index:
+            self.words.families[name] = (
+                self.words.index_range(term, index) or self.words.common_range() or (num(1), num(1))
             )
-        if mark is Mark.FOLLOWS and step is not None:
-            self.used |= set(step.rules)
-            self.remember(left, sign, right, frozenset(conditions))
+        if not is_choice:
+            self.words.own[name] = shape or SCALAR
+        self.context.own[name] = (index, term)
+        self.defined_at[name] = relation.statement.line
+        for where in self.instances:
+            where.define_all({name: (index, term)})
+        relation.right = term
+        self.mark(relation, *self.judge_choice(name, term) if is_choice else (Mark.DEFINES,))
+        self.chain = ([relation.left], ["="], NONE)
+        self.note_sums(relation)
+        return True
+
+    def judge_choice(self, name: str, term: Term) -> tuple[Mark, str]:
+        """Whether a choice is built from what it may be built from, is positive if it must be, and meets its conditions."""
+        allowed = self.problem.choose[name]
+        alien = free_names(term) - set(allowed) - set(self.context.own) - set(self.problem.sizes) - {"pi", "e"}
+        if alien := alien - self.words.indices:
+            listed = ", ".join(sorted(alien))
+            return Mark.TRUE, f"{name} may be built from {', '.join(allowed)} alone; {listed} is not among them"
+        if self.problem.is_positive_name(name) and prove(self.context, num(0), "<", term, NONE) is None:
+            self.context.unsigned.add(name)
+            return Mark.TRUE, f"{name} must be positive: say why it is"
+        for fact in self.problem.require:
+            if name in free_names(fact.left):
+                if self.first_failure(fact.left, fact.sign, fact.right, []) is not None:
+                    return Mark.FALSE, f"it must have {fact.text}, and has not"
+                if not self.problem.is_rank_bound(fact, term):
+                    return Mark.TRUE, f"say why {fact.text}"
+        return Mark.DEFINES, ""
+
+    def judge(self, relation: Relation) -> None:
+        left, sign, right = relation.left, relation.sign, relation.right
+        statement = relation.statement
+        found = (left, sign, right)
+        if statement.announced and any(is_same_relation(self.context, found, goal) for goal in self.problem.goal):
+            self.said.append(f"{relation} is announced as the goal, and is no step")
+            return
+        if any({left, right} == {one.left, one.right} and sign == "=" for one in self.context.hypotheses):
+            self.mark(relation, Mark.FOLLOWS, step=Step(("supposed by the problem",)))
+            return
+        step = prove_by_irrationality(self.context, left, sign, right)
+        if step is not None:
+            self.instances = [one for one in self.instances if one.value(self.problem.multiple) == 0] or self.instances
+        stated = [one for one in self.conditions.get(statement.sentence, []) if one.index in relation.names]
+        conditions, failure = self.test(relation, stated) if step is None else (stated, None)
+        if failure is not None or not self.evaluated:
+            self.judge_failure(relation, failure, stated)
+            return
+        undefined = self.undefined
+        step = step or prove_multiple_of_pi(self.context, left, sign, right)
+        step = step or prove(self.context, left, sign, right, frozenset(conditions))
+        mark, remark = self.judge_step(relation, step, undefined)
+        if mark is Mark.FOLLOWS:
+            self.remember(relation, frozenset(conditions))
+        self.mark(relation, mark, remark, step)
+        self.follow_chain(relation, mark, frozenset(conditions))
+        self.note_sums(relation)
+
+    def judge_step(self, relation: Relation, step: Step | None, undefined: int) -> tuple[Mark, str]:
+        """The mark of a relation that holds on every instance."""
+        if step is None and relation.statement.supposed:
+            self.supposed.append(str(relation))
+            return Mark.TRUE, "this is supposed, and is not given"
+        if step is None:
+            return Mark.TRUE, "it holds on every instance tried, and no short proof was found"
+        if undefined:
+            return Mark.TRUE, "say why nothing is divided by zero: on some instances something is"
+        if step.leap > self.problem.leap:
+            rules = ", ".join(name_rules(step.rules))
+            return Mark.TRUE, f"it needs {step.leap} rules at once ({rules}): write the lines between"
+        return Mark.FOLLOWS, ""
+
+    def judge_failure(self, relation: Relation, failure: Failure | None, stated: list[Condition]) -> None:
+        """The mark of a relation that fails on an instance, or has no value on any."""
+        self.chain = None
+        if failure is None:
+            self.mark(relation, Mark.NOT_READ, "it has no value on any instance: perhaps an index is out of its range")
+            return
+        if relation.statement.supposed:
+            self.contradicts = str(relation)
+            self.said.append(f"{relation} is supposed, and holds on no instance: a contradiction has to follow")
+            return
+        if self.contradicts:
+            self.mark(relation, Mark.TRUE, f"it rests on {self.contradicts}, and cannot be tested")
+            return
+        open_names = sorted(relation.names & set(self.problem.choose) - set(self.context.own))
+        if open_names and self.holds_somewhere(relation, stated):
+            remark = f"{open_names[0]} is not chosen yet, and it does not hold for every {open_names[0]}"
+            self.mark(relation, Mark.TRUE, remark)
+            return
+        left, sign, right = relation.left, relation.sign, relation.right
+        if left.op == "sym" and left.value in self.defined_at and _DEFINING.search(relation.statement.before):
+            where = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
+            self.mark(relation, Mark.NOT_READ, f"{where}; take another letter for another thing")
+            return
+        repair = find_repair(left, sign, right, lambda a, b: self.is_true(a, sign, b, stated))
         self.lines.append(
-            CheckedLine(
-                line=statement.line,
-                text=text,
-                mark=mark,
-                rules=tuple(name_rules(step.rules)) if step else (),
-                leap=step.leap if step else 0,
-                remark=remark,
+            LineVerdict(
+                line=relation.statement.line,
+                text=str(relation),
+                mark=Mark.FALSE,
+                instance=describe(failure, self.problem, left, right),
+                values=failure.values,
+                repair=repair,
+                remark=f"true if {repair}" if repair else "",
             )
         )
-        self.follow_chain(left, sign, right, mark, frozenset(conditions))
 
-    def test(self, left: Term, sign: str, right: Term, stated: list[str]):  # type: ignore[no-untyped-def]
+    # testing
+
+    def test(self, relation: Relation, stated: list[Condition]) -> tuple[list[Condition], Failure | None]:
         """The conditions under which it holds on every instance, or the first failure."""
+        left, sign, right = relation.left, relation.sign, relation.right
         failure = self.first_failure(left, sign, right, stated)
-        if failure is None or stated:
+        indices = sorted(relation.names & self.words.indices - set(self.words.shapes))
+        if failure is None or stated or not indices:
             return stated, failure
-        index = next((one for one in ("i", "j", "l") if one in free_names(left) | free_names(right)), None)
-        if index is None:
-            return stated, failure
-        for guess in ([f"{index} != 1"], [f"{index} >= 3"], [f"{index} <= k"]):
-            if "k" in guess[0] and not ("k" in self.problem.symbols and self.problem.symbols["k"].up_to):
-                continue
-            if self.first_failure(left, sign, right, guess) is None and self.evaluated:
-                self.said.append(f"{left} {sign} {right} is read for {guess[0]}")
-                return guess, None
+        counts = self.evaluated, self.undefined
+        last = [name for name, one in self.problem.symbols.items() if one.up_to]
+        guesses = [("!=", num(1)), (">=", num(3)), *(("<=", sym(name)) for name in last)]
+        for guess in (Condition(indices[0], guess_sign, place) for guess_sign, place in guesses):
+            if self.first_failure(left, sign, right, [guess]) is None and self.evaluated:
+                self.said.append(f"{relation} is read for {guess}")
+                return [guess], None
+        self.evaluated, self.undefined = counts
         return stated, failure
 
-    def is_true(self, left: Term, sign: str, right: Term, stated: list[str]) -> bool:
+    def is_true(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
         """Whether an edited line fits together and holds on every instance, at least one among them."""
         try:
-            left, right, _ = fit_relation(left, right, self.known.words)
+            left, right, _ = fit_relation(left, right, self.words)
         except Mismatch:
             return False
         return self.first_failure(left, sign, right, stated) is None and self.evaluated > 0
 
-    def first_failure(self, left: Term, sign: str, right: Term, conditions: list[str]):  # type: ignore[no-untyped-def]
-        self.evaluated = 0
+    def first_failure(self, left: Term, sign: str, right: Term, conditions: list[Condition]) -> Failure | None:
+        self.evaluated = self.undefined = 0
         for where in self.instances:
-            for places in self.problem.free_places([left, right], where):
+            for places in self.problem.free_places([left, right], where, self.words):
                 try:
                     if not all(meets(one, places, where) for one in conditions):
                         continue
                     values = evaluate(left, where, places), evaluate(right, where, places)
                     said = compare(sign, *values)
-                    self.evaluated += said is not None
-                    if said is False:
-                        return where, places, (write_value(values[0]), write_value(values[1]))
+                except DividesByZero:
+                    self.undefined += 1
+                    continue
                 except (NoValue, IndexError, TypeError, ValueError):  # this instance has nothing to say
                     continue
+                self.evaluated += said is not None
+                if said is False:
+                    self.evaluated += 1
+                    return Failure(where, places, (write_value(values[0]), write_value(values[1])))
         return None
 
-    def remember(self, left: Term, sign: str, right: Term, conditions: frozenset[str]) -> None:
+    def holds_somewhere(self, relation: Relation, conditions: list[Condition]) -> bool:
+        """Whether a relation about what is not chosen yet holds on some instance, and so might yet become true."""
+        everywhere = self.instances
+        try:
+            for where in everywhere:
+                self.instances = [where]
+                if self.is_true(relation.left, relation.sign, relation.right, conditions):
+                    return True
+        finally:
+            self.instances = everywhere
+        return False
+
+    # what a line leaves behind
+
+    def remember(self, relation: Relation, conditions: Conditions) -> None:
+        left, sign, right = relation.left, relation.sign, relation.right
         if sign == "=":
             for a, b in ((left, right), (right, left)):
-                if a.op == "sym" and a.value in self.problem.definitions and a.value not in free_names(b):
-                    if not (free_names(b) & {f"{name}_p" for name in self.known.words.variants}):
-                        self.known.shown.setdefault(a.value, ("", b))
+                if a.op == "sym" and a.value in self.problem.definitions and not self.reaches(b, a.value):
+                    self.context.shown.setdefault(a.value, ("", b))
         low, high = (right, left) if sign in (">=", ">") else (left, right)
-        name = f"{left} {sign} {right}"
-        if sign in ("<=", ">=", "<", ">"):
-            self.known.order.append((Fact(name, low, "<=", high), conditions))
+        if sign != "!=":
+            kind = "=" if sign == "=" else "<" if sign in ("<", ">") else "<="
+            self.context.order.append((Fact(str(relation), low, kind, high), conditions))
 
-    def follow_chain(self, left: Term, sign: str, right: Term, mark: Mark, conditions: frozenset[str]) -> None:
+    def reaches(self, term: Term, name: str) -> bool:
+        """Whether unfolding a term could come back to a name, or leave an index that nothing binds."""
+        names, seen = free_names(term), set()
+        if names & self.words.indices - set(self.words.shapes):
+            return True
+        if names & {f"{one}_p" for one in self.words.variants}:
+            return True
+        every = {**self.problem.definitions, **self.context.own, **self.context.shown}
+        while names - seen:
+            one = (names - seen).pop()
+            seen.add(one)
+            if one == name:
+                return True
+            names = names | free_names(self.context.shown.get(one, every.get(one, ("", num(0))))[1])
+        return False
+
+    def note_sums(self, relation: Relation) -> None:
+        for side in (relation.left, relation.right):
+            self.context.sums += [one for one in side.parts() if one.op == "sum" and one not in self.context.sums]
+
+    def follow_chain(self, relation: Relation, mark: Mark, conditions: Conditions) -> None:
         """What a chain says from its first side to its last; a goal that it reaches is noted."""
         if mark is not Mark.FOLLOWS:
             self.chain = None
             return
-        start, signs = self.chain if self.chain is not None else (left, [])
-        signs = [*signs, sign]
-        self.chain = (start, signs)
-        whole = join_signs(signs)
-        ends = [(left, sign, right)]
-        if whole is not None and len(signs) > 1:
-            ends.append((start, whole, right))
-            if whole == "=" or whole in ("<=", ">=", "<", ">"):
-                self.remember(start, whole, right, conditions)
-        for one in ends:
-            self.note_goals(*one)
+        sides, signs, before = self.chain if self.chain is not None else ([], [], NONE)
+        sides, signs, conditions = [*sides, relation.left], [*signs, relation.sign], conditions | before
+        self.chain = (sides, signs, conditions)
+        for n, side in enumerate(sides):
+            whole = join_signs(signs[n:])
+            if whole is None:
+                continue
+            found = Relation(relation.statement, side, whole, relation.right)
+            if n == 0 and len(sides) > 1:
+                self.remember(found, conditions)
+            if not conditions:
+                self.note_goals(found)
 
-    def note_goals(self, left: Term, sign: str, right: Term) -> None:
+    def note_goals(self, found: Relation) -> None:
         for goal in self.problem.goal:
-            if goal.name not in self.reached and is_same_relation(self.known, (left, sign, right), goal):
+            if goal.name not in self.reached and is_same_relation(
+                self.context, (found.left, found.sign, found.right), goal
+            ):
                 self.reached.add(goal.name)
+
+    def join_lines(self) -> None:
+        """Goals that no line states, and that lines together come to, without another rule."""
+        for goal in self.problem.goal:
+            if goal.name not in self.reached and goal.sign == "=":
+                step = prove_by_lines_before(self.context, goal.left, goal.right, NONE)
+                if step is not None and step.leap == 0:
+                    self.reached.add(goal.name)
 
 
 def name_rules(rules: tuple[str, ...]) -> list[str]:
     """Rules by name, definitions last and together."""
     plain = [one for one in rules if not one.startswith("definition of ")]
-    defined = [one.removeprefix("definition of ") for one in rules if one.startswith("definition of ")]
-    return plain + ([f"definition of {', '.join(defined)}"] if defined else []) or ["arithmetic"]
+    definitions = [one.removeprefix("definition of ") for one in rules if one.startswith("definition of ")]
+    return plain + ([f"definition of {', '.join(definitions)}"] if definitions else []) or ["arithmetic"]
 
 
 def join_signs(signs: list[str]) -> str | None:
@@ -401,93 +506,43 @@ def join_signs(signs: list[str]) -> str | None:
     return None
 
 
-def is_same_relation(known: Known, found: tuple[Term, str, Term], goal: Fact) -> bool:
-    """Whether a relation is the goal, up to arithmetic and the writer's own names."""
+def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact) -> bool:
+    """Whether a relation is the goal, up to arithmetic, the writer's own names and the letter of an index."""
     left, sign, right = found
-    turned = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "="}.get(sign, "")
-    for a, s, b in ((left, sign, right), (right, turned, left)):
+    mine = sorted((free_names(left) | free_names(right)) & context.words.indices)
+    wanted = sorted((free_names(goal.left) | free_names(goal.right)) & context.words.indices)
+    if len(mine) == len(wanted) == 1 and mine != wanted:
+        left, right = (substitute(one, mine[0], sym(wanted[0])) for one in (left, right))
+    for a, s, b in ((left, sign, right), (right, TURNED[sign], left)):
         strong = s == goal.sign or (goal.sign in ("<=", ">=") and s in ("=", goal.sign[0]))
-        if not strong:
-            continue
-        if all(_is_close(known, x, y) for x, y in ((a, goal.left), (b, goal.right))):
+        if strong and all(
+            x == y or Equality(context, x, y, definitions=context.own).rules(None) is not None
+            for x, y in ((a, goal.left), (b, goal.right))
+        ):
             return True
     return False
 
 
-def _is_close(known: Known, a: Term, b: Term) -> bool:
-    if a == b:
-        return True
-    return equality_rules(known, a, b, frozenset(), known.own, False, None) is not None
-
-
-def meets(condition: str, places: dict[str, Fraction], where: Instance) -> bool:
-    index, sign, rest = condition.split(" ", 2)
-    if index not in places:
-        return True
-    numbers = [Fraction(part) if part.isdigit() else where.value(part) for part in rest.split() if part.isalnum()]
-    one = places[index]
-    if sign == "!=":
-        return one not in numbers
-    return bool({">=": one >= numbers[0], "<=": one <= numbers[0], "<": one < numbers[0], ">": one > numbers[0]}[sign])
-
-
-def describe(where: Instance, places: dict[str, Fraction], problem: Problem, left: Term, right: Term) -> str:
+def describe(failure: Failure, problem: Problem, left: Term, right: Term) -> str:
     """The instance in words: sizes, and what stands in the line."""
-    names = [name for name in [*problem.sizes, *problem.symbols] if name in _reached_names(problem, left, right)]
-    said = [f"{name} = {write_value(where.values[name])}" for name in names if name in where.values][:8]
-    return ", ".join([*said, *(f"{index} = {place}" for index, place in places.items())])
-
-
-def _reached_names(problem: Problem, *terms: Term) -> set[str]:
-    names: set[str] = set().union(*(free_names(one) for one in terms))
+    names: set[str] = free_names(left) | free_names(right)
     for _ in range(6):
-        names |= set().union(
-            *(free_names(problem.definitions[name][1]) for name in names if name in problem.definitions), set()
-        )
-    return names
-
-
-def write_value(value: object) -> str:
-    if isinstance(value, tuple):
-        return "[" + "; ".join(" ".join(write_value(x) for x in row) for row in value) + "]"
-    if isinstance(value, dict):
-        return "(" + ", ".join(write_value(x) for x in value.values()) + ")"
-    if isinstance(value, Fraction):
-        return str(value)
-    return f"{float(value.mid()):.6g}" if hasattr(value, "mid") else "I"
-
-
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a derivation's file."""
-    from regard.files import read_file
-
-    try:
-        return read_file(path, most=MOST).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(
-            f"There is no file {os.fspath(path)!r}; --template proof.md writes one to begin with."
-        ) from None
-    except OSError as error:
-        raise InputError(f"{os.fspath(path)} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise InputError(
-            f"{os.fspath(path)} is no text in UTF-8; write the derivation as Markdown, LaTeX or plain text."
-        ) from None
+        names |= {
+            one for name in names if name in problem.definitions for one in free_names(problem.definitions[name][1])
+        }
+    shown = [name for name in [*problem.sizes, *problem.symbols] if name in names and name in failure.where.values]
+    said = [f"{name} = {write_value(failure.where.values[name])}" for name in shown[:8]]
+    return ", ".join([*said, *(f"{index} = {place}" for index, place in failure.places.items())])
 
 
 def run_checker(problem: Problem, text: str) -> Checker:
     """The checker after it has read the whole text."""
     if len(text) > MOST:
         raise InputError(f"The derivation has {len(text)} characters; at most {MOST} are read.")
-    from regard.coursework.derivations.instances import make_instances
-
-    known = Known(problem, problem.vocabulary())
-    known.order = [(fact, frozenset([condition]) if condition else frozenset()) for fact, condition in problem.order]
-    known.order += [(fact, frozenset()) for fact in problem.given if fact.sign == "<="]
+    context = Context(problem, problem.vocabulary(), hypotheses=problem.suppose)
+    context.order = [(fact, condition) for fact, condition in problem.order]
+    context.order += [(fact, NONE) for fact in problem.given if fact.sign in ("<=", "<")]
     with precise():
-        checker = Checker(problem, known, make_instances(problem))
+        checker = Checker(problem, context, make_instances(problem))
         checker.read(text)
     return checker
-
-
-__all__ = ["CheckedLine", "Checker", "Mark", "run_checker", "sym"]

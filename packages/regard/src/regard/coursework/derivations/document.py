@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from regard.coursework.derivations.tokens import NotRead, Token, read_tokens
 
@@ -46,7 +46,7 @@ class Statement:
     announced: bool = False  # "we show that ..."
     continues: bool = False
     problem: NotRead | None = None
-    notes: list[str] = field(default_factory=list)
+    before: str = ""
 
 
 def find_formulas(text: str) -> tuple[list[Formula], list[str]]:
@@ -104,7 +104,7 @@ def _plain_formulas(text: str) -> Iterator[Formula]:
 def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]:
     """The chains of a formula: commas, arrows and words end one."""
     try:
-        tokens = read_tokens(formula.text, latex=formula.latex, names=names)
+        tokens = read_tokens(formula.text, names=names)
     except NotRead as problem:
         return [Statement([], [], formula.line, formula.text.strip(), formula.sentence, problem=problem)]
     tokens = _without_boxes(tokens)
@@ -116,6 +116,7 @@ def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]
         last = part[-1]
         text = formula.text[start : last.place + len(last.text) + 12 * formula.latex]
         statement = Statement(sides, signs, formula.line, text.strip(), formula.sentence, supposed)
+        statement.before = formula.before
         statement.announced = _ANNOUNCE.search(formula.before) is not None
         statement.continues = bool(signs) and not sides[0]
         if statement.continues and made:  # "P foo = 3": what stands before the sign was not understood
@@ -139,7 +140,8 @@ def _without_boxes(tokens: list[Token]) -> list[Token]:
 
 
 def _segments(tokens: list[Token]) -> Iterator[list[Token]]:
-    depth, part = 0, []
+    depth = 0
+    part: list[Token] = []
     below = False
     for n, token in enumerate(tokens):
         opens = token.text in ("(", "{", "<<") and token.kind == "op"
@@ -147,8 +149,8 @@ def _segments(tokens: list[Token]) -> Iterator[list[Token]]:
         depth += opens - closes
         below = n > 0 and tokens[n - 1].text == "_"
         ends = token.kind == "word" or (token.kind == "op" and token.text in (",", ";", "=>", "\\\\", ":", "->"))
-        if token.kind == "op" and token.text == "." and (n + 1 == len(tokens) or tokens[n + 1].kind == "word"):
-            ends = True
+        last = n + 1 == len(tokens) or tokens[n + 1].kind == "word" or tokens[n + 1].text in (",", ";", "=>")
+        ends = ends or (token.kind == "op" and token.text == "." and last)
         if ends and depth <= 0 and not below:
             if part:
                 yield part

@@ -12,7 +12,7 @@ from typing import Any
 
 import flint
 
-from regard.coursework.derivations.terms import Span, Term
+from regard.coursework.derivations.terms import Definitions, Span, Term
 from regard.rigor.balls import ball
 
 Number = Any  # Fraction or flint.arb
@@ -25,6 +25,10 @@ class NoValue(Exception):  # noqa: N818 - no fault: this instance has nothing to
     """The term has no value on this instance: a division by zero, an index out of its range."""
 
 
+class DividesByZero(NoValue):
+    """Something is divided by zero on this instance."""
+
+
 class Eye:
     """The identity, of whatever size its neighbours have."""
 
@@ -35,7 +39,7 @@ IDENTITY = Eye()
 class Instance:
     """Values for the problem's names; names that are defined are evaluated when they are asked for, and kept."""
 
-    def __init__(self, values: dict[str, Any], definitions: dict[str, tuple[str, Term]], *, ones: int = 0) -> None:
+    def __init__(self, values: dict[str, Any], definitions: Definitions, *, ones: int = 0) -> None:
         self.values, self.definitions, self.ones = values, definitions, ones
         self.known: dict[Any, Value] = {}
 
@@ -60,8 +64,8 @@ class Instance:
         self.known[key] = made
         return made
 
-    def define(self, name: str, index: str, term: Term) -> None:
-        self.definitions = {**self.definitions, name: (index, term)}
+    def define_all(self, definitions: Definitions) -> None:
+        self.definitions = {**self.definitions, **definitions}
         self.known = {}
 
 
@@ -126,7 +130,7 @@ def times_numbers(a: Number, b: Number) -> Number:
     return a * b
 
 
-def _sized(a: Value, like: Value) -> Value:
+def _give_size(a: Value, like: Value) -> Value:
     """0 and I take the size of what stands beside them."""
     if isinstance(like, tuple) and not isinstance(a, tuple):
         rows, columns = len(like), len(like[0])
@@ -141,7 +145,7 @@ def _sized(a: Value, like: Value) -> Value:
 
 
 def plus(a: Value, b: Value) -> Value:
-    a, b = _sized(a, b), _sized(b, a)
+    a, b = _give_size(a, b), _give_size(b, a)
     if isinstance(a, tuple):
         return _entrywise(a, b, _add)
     if isinstance(a, Eye) or isinstance(b, Eye):
@@ -197,10 +201,10 @@ def _divide(a: Value, b: Value) -> Value:
     b = _number(b)
     if isinstance(b, Fraction):
         if b == 0:
-            raise NoValue("a division by zero")
+            raise DividesByZero("a division by zero")
         return times(a, 1 / b)
     if b.contains(0):
-        raise NoValue("a division by zero")
+        raise DividesByZero("a division by zero")
     return times(a, 1 / b)
 
 
@@ -209,7 +213,7 @@ def power(a: Value, b: Value) -> Number:
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         if b.denominator == 1 and abs(b) <= 64:
             if a == 0 and b < 0:
-                raise NoValue("a division by zero")
+                raise DividesByZero("a division by zero")
             return a**b.numerator
         if b.denominator == 2 and a >= 0 and abs(b) <= 16:
             root = Fraction(isqrt(a.numerator), isqrt(a.denominator))
@@ -246,7 +250,7 @@ def _ln(a: Value) -> Number:
     return _as_ball(a).log()
 
 
-def _softmax(a: Value) -> Value:
+def _softmax_rows(a: Value) -> Value:
     if not isinstance(a, tuple):
         raise NoValue("a softmax of a number")
     made = []
@@ -337,7 +341,7 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     "sin": lambda _, a: _as_ball(a).sin() if _number(a) != 0 else Fraction(0),
     "cos": lambda _, a: _as_ball(a).cos() if _number(a) != 0 else Fraction(1),
     "abs": lambda _, a: abs(_number(a)),
-    "softmax": lambda _, a: _softmax(a),
+    "softmax": lambda _, a: _softmax_rows(a),
     "relu": lambda _, a: _relu(a),
     "rank": lambda _, a: _rank(a),
 }
@@ -345,7 +349,7 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
 
 def compare(sign: str, left: Value, right: Value) -> bool | None:
     """True: holds; False: certainly not; None: the balls are too wide to say."""
-    left, right = _sized(left, right), _sized(right, left)
+    left, right = _give_size(left, right), _give_size(right, left)
     if isinstance(left, Eye) and isinstance(right, Eye):
         return sign == "="
     if isinstance(left, Eye) or isinstance(right, Eye):
@@ -378,3 +382,13 @@ def _compare_numbers(sign: str, left: Number, right: Number) -> bool | None:
     if bool(gap < 0):
         return False
     return True if bool(gap > 0) or (sign == "<=" and close) else None
+
+
+def write_value(value: Value) -> str:
+    if isinstance(value, tuple):
+        return "[" + "; ".join(" ".join(write_value(x) for x in row) for row in value) + "]"
+    if isinstance(value, dict):
+        return "(" + ", ".join(write_value(x) for x in value.values()) + ")"
+    if isinstance(value, Fraction):
+        return str(value)
+    return f"{float(value.mid()):.6g}" if hasattr(value, "mid") else "I"

@@ -1,91 +1,228 @@
-"""Forms: sums of monomials with rational coefficients, and their arithmetic."""
+"""Forms: sums of monomials with rational coefficients, and their arithmetic.
+
+A monomial is a product of powers of atoms, whose order does not matter, and a word of matrices, whose order does. In the
+form of a matrix, a monomial with an empty word is a multiple of the identity. An index that a sum runs over is called
+#1, #2, ... inside the sum, by how deep the sum is; outside of one it is ?1, ?2, ... until it is bound.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 Atom = tuple[Any, ...]
-Mono = tuple[tuple[tuple[Atom, Fraction], ...], tuple[Atom, ...]]
+Powers = tuple[tuple[Atom, Fraction], ...]
+Word = tuple[Atom, ...]
+Mono = tuple[Powers, Word]
 Form = dict[Mono, Fraction]
 ONE: Mono = ((), ())
 MOST = 400  # monomials
 HALF = Fraction(1, 2)
-RANK_ONES = "a product with a diagonal matrix is a sum of rank ones"
 
 
 class TooLarge(Exception):  # noqa: N818 - the line is then "true, but say why"
-    """The form has more monomials than are kept."""
+    """The form is larger than is kept, or needs a rule that there is not."""
+
+
+class Key(tuple[Any, ...]):
+    """A tuple that computes its hash and its text once: forms nest deeply, and are looked up often."""
+
+    def __hash__(self) -> int:
+        if "hash" not in self.__dict__:
+            self.__dict__["hash"] = super().__hash__()
+        return int(self.__dict__["hash"])
+
+    def __repr__(self) -> str:
+        if "text" not in self.__dict__:
+            self.__dict__["text"] = super().__repr__()
+        return str(self.__dict__["text"])
 
 
 def form_key(form: Form) -> Any:
-    return tuple(sorted(form.items(), key=repr))
+    return Key(sorted(form.items(), key=repr))
 
 
 def constant(value: Fraction | int) -> Form:
     return {ONE: Fraction(value)} if value else {}
 
 
-def add_forms(*forms: Form) -> Form:
-    made: Form = {}
-    for form in forms:
-        for mono, factor in form.items():
-            made[mono] = made.get(mono, Fraction(0)) + factor
-            if not made[mono]:
-                del made[mono]
-    return made
+def of_powers(powers: Powers, factor: Fraction | int = 1) -> Form:
+    return {(Key(sorted(powers, key=repr)), ()): Fraction(factor)}
 
 
-def scale(form: Form, factor: Fraction | int) -> Form:
-    return {mono: value * factor for mono, value in form.items()} if factor else {}
+def of_word(*word: Atom) -> Form:
+    return {((), word): Fraction(1)}
 
 
 def of_atom(atom: Atom, power: Fraction | int = 1) -> Form:
     return {(((atom, Fraction(power)),), ()): Fraction(1)}
 
 
-def merge_powers(
-    a: tuple[tuple[Atom, Fraction], ...], b: tuple[tuple[Atom, Fraction], ...]
-) -> tuple[tuple[Atom, Fraction], ...]:
+def add_forms(*forms: Form) -> Form:
+    made: Form = {}
+    for form in forms:
+        add_into(made, form)
+    return made
+
+
+def add_into(made: Form, form: Form, factor: Fraction | int = 1) -> None:
+    """Add a multiple of a form to another one, which changes."""
+    for mono, x in form.items():
+        value = made.get(mono, 0) + x * factor
+        if value:
+            made[mono] = value
+        else:
+            made.pop(mono, None)
+
+
+def scale(form: Form, factor: Fraction | int) -> Form:
+    return {mono: value * factor for mono, value in form.items()} if factor else {}
+
+
+def merge_powers(a: Powers, b: Powers) -> Powers:
     powers = dict(a)
     for atom, power in b:
         powers[atom] = powers.get(atom, Fraction(0)) + power
-    return tuple(sorted(((x, p) for x, p in powers.items() if p), key=repr))
+    return Key(sorted(((x, p) for x, p in powers.items() if p), key=repr))
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """Every text in nested tuples: names, operators and indices alike."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from names_in(one)
 
 
 def contains_name(value: Any, name: str) -> bool:
-    return value == name or (isinstance(value, tuple) and any(contains_name(one, name) for one in value))
+    return name in names_in(value)
 
 
-def rename_index(value: Any, old: str, new: str) -> Any:
-    if isinstance(value, tuple):
-        return tuple(rename_index(one, old, new) for one in value)
-    return new if value == old else value
+def bound_name(value: Any) -> str:
+    """The name of an index that is bound around this: one deeper than the deepest inside."""
+    return f"#{1 + max((int(one[1:]) for one in names_in(value) if one.startswith('#')), default=0)}"
+
+
+def index_key(name: str) -> Any:
+    return form_key(of_atom(("sym", name)))
+
+
+# An index replaced by another one, or by a number. Every part is put into its normal order again.
+
+
+def put(form: Form, index: str, other: str | Fraction) -> Form:
+    made: Form = {}
+    for (powers, word), x in form.items():
+        replaced = put_powers(powers, index, other)
+        if replaced is not None:
+            mono = (replaced[0], tuple(put_matrix(one, index, other) for one in word))
+            add_into(made, {mono: x * replaced[1]})
+    return made
+
+
+def put_key(key: Any, index: str, other: str | Fraction) -> Any:
+    return form_key(put(dict(key), index, other))
+
+
+def put_powers(powers: Powers, index: str, other: str | Fraction) -> tuple[Powers, Fraction] | None:
+    """The powers with a number before them; None where a delta among them is zero."""
+    made: Powers = ()
+    factor = Fraction(1)
+    for atom, power in powers:
+        if atom == ("sym", index) and isinstance(other, Fraction):
+            if power.denominator != 1 or (not other and power < 0):
+                raise TooLarge
+            factor *= other ** int(power)
+        elif atom[0] == "delta":
+            if power < 0:
+                raise TooLarge
+            first, second = (put_key(one, index, other) for one in atom[1:3])
+            if first != second and set(add_forms(dict(first), scale(dict(second), -1))) == {ONE}:
+                return None
+            if first != second:
+                made = merge_powers(made, ((("delta", *sorted((first, second), key=repr), atom[3]), Fraction(1)),))
+        else:
+            one, count = put_atom(atom, index, other)
+            made = merge_powers(made, ((one, power * count),))
+    return made, factor
+
+
+def put_atom(atom: Atom, index: str, other: str | Fraction) -> tuple[Atom, Fraction]:
+    """The atom, and by how much its power is multiplied: exp(2 x) is exp(x) squared."""
+    kind = atom[0]
+    if kind == "sym":
+        return ("sym", other if atom[1] == index else atom[1]), Fraction(1)
+    if kind == "num":
+        return atom, Fraction(1)
+    if kind == "at":
+        return ("at", atom[1], put_key(atom[2], index, other)), Fraction(1)
+    if kind in ("dot", "tr"):
+        return (
+            kind,
+            least_turn(tuple(put_matrix(one, index, other) for one in atom[1]), cyclic=kind == "tr"),
+        ), Fraction(1)
+    if kind in ("exp", "pow", "pre"):
+        inside = put_powers(atom[-1], index, other)
+        if inside is None or (kind != "exp" and inside[1] != 1):
+            raise TooLarge
+        if kind == "exp":
+            return ("exp", inside[0]), inside[1]
+        return (kind, put_key(atom[1], index, other), inside[0]), Fraction(1)
+    return (kind, put_key(atom[1], index, other)), Fraction(1)
+
+
+def put_matrix(atom: Atom, index: str, other: str | Fraction) -> Atom:
+    _, key, flipped = atom
+    if key[0] == "at":
+        return ("m", ("at", key[1], put_key(key[2], index, other)), flipped)
+    if key[0] == "pre":
+        inside = put({key[2]: Fraction(1)}, index, other)
+        if len(inside) != 1 or next(iter(inside.values())) != 1:
+            raise TooLarge
+        return ("m", ("pre", put_key(key[1], index, other), next(iter(inside)), key[3]), flipped)
+    if key[0] in ("softmax", "relu"):
+        return ("m", (key[0], put_key(key[1], index, other), key[2]), flipped)
+    return atom
+
+
+def flip_word(word: Word) -> Word:
+    return tuple((kind, key, not flipped) for kind, key, flipped in reversed(word))
+
+
+def least_turn(word: Word, *, cyclic: bool) -> Word:
+    """One word for all that have the same value: its transpose, and for a trace its turns."""
+    turns = [turn[n:] + turn[:n] for turn in (word, flip_word(word)) for n in range(len(word) if cyclic else 1)]
+    return min(turns, key=repr)
 
 
 def number_power(x: Fraction, power: Fraction) -> Form:
+    """A positive number to a power, with the roots of primes as atoms."""
     if x == 1:
         return constant(1)
     if power.denominator == 1:
+        if abs(power) * max(x.numerator.bit_length(), x.denominator.bit_length()) > 4000:
+            raise TooLarge
         return constant(x ** int(power))
-    made = constant(1)
-    atoms: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for value, sign in ((x.numerator, 1), (x.denominator, -1)):
         prime = 2
         while value > 1 and prime < 1000:
             while value % prime == 0:
-                atoms[prime] = atoms.get(prime, 0) + sign
+                counts[prime] = counts.get(prime, 0) + sign
                 value //= prime
             prime += 1
         if value > 1:
-            atoms[value] = atoms.get(value, 0) + sign
-    scal: list[tuple[Atom, Fraction]] = []
+            counts[value] = counts.get(value, 0) + sign
+    powers: list[tuple[Atom, Fraction]] = []
     whole = Fraction(1)
-    for prime, count in sorted(atoms.items()):
+    for prime, count in sorted(counts.items()):
         exponent = count * power
+        if abs(exponent) > 4000:
+            raise TooLarge
         floor = exponent.numerator // exponent.denominator
         whole *= Fraction(prime) ** floor
-        if exponent - floor:
-            scal.append((("num", prime), exponent - floor))
-    made = {(tuple(sorted(scal, key=repr)), ()): whole}
-    return made
+        if exponent != floor:
+            powers.append((("num", prime), exponent - floor))
+    return of_powers(tuple(powers), whole)

@@ -105,19 +105,19 @@ class Parser:
     def read_power(self, made: Term) -> Term:
         if (
             self.now.kind == "name"
-            and self.now.text in ("T", "t", "intercal")
+            and self.now.text in ("T", "t")
             and not self.is_scalar_name(self.now.text)
+            and made != sym("e")
         ):
             self.take()
             return apply("T", made)
         if self.now.text in ("{", "("):
             close = {"{": "}", "(": ")"}[self.take().text]
+            self.skip("^")  # ^{\\top} has become ^{^T}
             if self.now.kind == "name" and self.now.text in ("T", "top") and self.after().text == close:
                 self.take()
                 self.take(close)
                 return apply("T", made)
-            if self.now.text == "^":  # ^{\top} has become ^{^T}
-                self.take()
             power = self.inside(close)
             return apply("T", made) if power == sym("T") and not self.is_scalar_name("T") else self.power(made, power)
         if self.now.text == "^":
@@ -224,7 +224,7 @@ class Parser:
         if token.text == "ones":
             return ONES
         below, place = "", None
-        while self.now.text in ("_", "'"):
+        while self.now.text in ("_", "'") or self.skip_prime():
             if self.skip("'"):
                 permuted = True
                 continue
@@ -238,7 +238,18 @@ class Parser:
                 self.at, permuted = closing[-1] + 1, True
         return self.resolve(token, below, place, permuted)
 
+    def skip_prime(self) -> bool:
+        """^{\\prime} and ^' are a prime: go to it."""
+        braces = self.after().text in ("{", "(")
+        if self.now.text != "^" or self.after(1 + braces).text != "'":
+            return False
+        if braces:
+            del self.tokens[self.at + 3]  # the closing brace
+        self.at += 1 + braces
+        return True
+
     def resolve(self, token: Token, below: str, place: Term | None, permuted: bool) -> Term:
+        """The term that a name is, with what stands below it, and whether it is of the permuted input."""
         base, words = token.text, self.words
         full = f"{base}_{below}" if below else base
         if words.has_variants(full) or words.has_variants(base):
@@ -247,31 +258,39 @@ class Parser:
                 return sym(f"{own}_p") if own != words.input else words.permuted_input
             self.calls_plain()
             return sym(own)
-        if permuted and full not in words.own and f"{full}'" not in words.own:
+        if words.variants and (permuted or below in _PERMUTED) and full not in words.shapes:
+            full, permuted, place = f"{base}_p", False, None
+        elif permuted and full not in words.own and f"{full}'" not in words.own:
             if f"{full}'" in words.shapes:
                 return sym(f"{full}'")
-            if words.is_matrix(full) and not words.variants:
+            if words.is_matrix(full):
                 words.say(f"{full}' is read as the transpose of {full}")
                 return apply("T", sym(full))
             full = f"{full}'"
+        return self.known_name(base, full, below, place) or self.new_name(token, full, place)
+
+    def known_name(self, base: str, full: str, below: str, place: Term | None) -> Term | None:
+        words = self.words
         if full in words.shapes and (below or base not in words.families):
             return sym(full)
-        if base in words.families and place is not None:
-            return Term("at", (place,), base)
-        if place is not None and f"{base}." in words.families:
-            return Term("at", (place,), f"{base}.")
-        if full in words.own or full in words.indices:
+        for family in (base, f"{base}."):
+            if family in words.families and place is not None:
+                return Term("at", (place,), family)
+        if full in words.own or full in words.indices or full in ("e", "pi"):
             return sym(full)
         if base == "I":
             return EYE
-        if base == "e" or base == "pi":
-            return sym(base)
         if full == "Sigma" and "S" in words.shapes:
             words.say("Sigma is read as S, the diagonal matrix of the singular values")
             return sym("S")
-        if full in words.same:
-            return sym(words.same[full])
-        words.unknown.setdefault(full, token.place)
+        return sym(words.same[full]) if full in words.same else None
+
+    def new_name(self, token: Token, full: str, place: Term | None) -> Term:
+        """A name that nobody knows yet: a family, if an index stands below it."""
+        if place is not None and place.op == "sym" and place.value in self.words.indices:
+            self.words.unknown.setdefault(token.text, token.place)
+            return Term("at", (place,), token.text)
+        self.words.unknown.setdefault(full, token.place)
         return sym(full)
 
     def subscript(self, base: str) -> tuple[str, Term | None, bool]:
@@ -290,7 +309,7 @@ class Parser:
         self.take("}")
         if (
             f"{base}_{text}" in self.words.shapes
-            or text in _PERMUTED
+            or (text in _PERMUTED and self.words.variants)
             or not {base, f"{base}."} & set(self.words.families)
         ):
             return text, sym(text), False

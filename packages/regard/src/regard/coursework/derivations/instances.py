@@ -24,7 +24,9 @@ def make_instances(problem: Problem, *, seed: int = 0, count: int = COUNT) -> li
             break
         values = _draw_values(problem, n, random.Random(f"{seed} {n}"))
         where = Instance(
-            values, dict(problem.definitions), ones=values.get(problem.rows, 0) and int(values[problem.rows])
+            values,
+            {**problem.definitions, **problem.values},
+            ones=int(values.get(problem.rows, 0)) if problem.rows else 0,
         )
         if all(problem.holds(condition, where) for condition in problem.conditions):
             made.append(where)
@@ -53,6 +55,8 @@ def _draw(symbol: Symbol, values: dict[str, Any], n: int, rng: random.Random) ->
         return Fraction(symbol.choices[n % len(symbol.choices)])
     if symbol.up_to:
         return Fraction(1 + (n // 2) % _size(symbol.up_to, values)) if n else Fraction(_size(symbol.up_to, values))
+    if symbol.kind == "whole":
+        return Fraction((0, 1, -1, 2, 3, -4, 0, 5, 6)[n % 9] if rng.random() < 0.7 else rng.randint(-9, 9))
     if symbol.kind == "permutation":
         return _permutation(rows, n, rng)
     if symbol.kind.startswith("orthonormal"):
@@ -105,9 +109,6 @@ def _family(
     if symbol.kind.startswith("columns of "):
         matrix = values[symbol.kind.removeprefix("columns of ")]
         return {i + 1: tuple((row[i],) for row in matrix) for i in range(count)}
-    if symbol.kind.startswith("entries of "):
-        matrix = values[symbol.kind.removeprefix("entries of ")]
-        return {i + 1: matrix[i][0] for i in range(count)}
     if symbol.kind == "sorted":
         return _descending(count, n, rng)
     if symbol.kind == "unit, at distance 1 from the first":
@@ -116,7 +117,8 @@ def _family(
         matrix = _columns(rows, count, 0, n, values)
         return {i + 1: tuple((row[i],) for row in matrix) for i in range(count)}
     if rows == 1:
-        return {i + 1: Fraction(rng.randint(-4, 4), 2) * (n != 0) for i in range(count)}
+        low = 1 if symbol.kind == "positive" else -4
+        return {i + 1: Fraction(rng.randint(low, 4), 2) * (n != 0 or low > 0) for i in range(count)}
     return {i + 1: tuple((_entry(n, rng),) for _ in range(rows)) for i in range(count)}
 
 
@@ -149,5 +151,5 @@ def _unit_vector(rows: int, rng: random.Random) -> Vector:
     if rows == 1:
         return [Fraction(-1)]
     point = [Fraction(rng.randint(-3, 3), rng.choice((1, 2, 3))) for _ in range(rows - 1)]
-    square = sum(x * x for x in point)
+    square = sum((x * x for x in point), Fraction(0))
     return [(square - 1) / (square + 1), *(2 * x / (square + 1) for x in point)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.terms import EYE, ONES, Span, Term, apply, mul, num, substitute, sym
-from regard.coursework.derivations.tokens import NotRead
+from regard.coursework.derivations.terms import EYE, ONES, ZERO, Definitions, Term, apply, mul, num
 
 Shape = tuple[str, str]
 SCALAR: Shape = ("1", "1")
@@ -24,7 +23,7 @@ class Vocabulary:
     families: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # their first and last index
     variants: frozenset[str] = frozenset()  # names that exist for the permuted input, too
     input: str = ""
-    permuted_input: Term = num(0)
+    permuted_input: Term = ZERO
     norm: str = "2"  # of a matrix, where the writer does not say which
     rows: str = ""  # how long the vector of ones is
     own: dict[str, Shape] = field(default_factory=dict)
@@ -50,7 +49,7 @@ class Vocabulary:
         """From where to where an index runs: as the family does that it stands at."""
         for part in body.parts():
             if part.op == "at" and index in [name.value for name in part.args[0].parts() if name.op == "sym"]:
-                return self.families[part.value]
+                return self.families.get(part.value)
         return None
 
     def common_range(self) -> tuple[Term, Term] | None:
@@ -64,51 +63,62 @@ class Vocabulary:
 
 def fit(term: Term, words: Vocabulary, *, like: Shape | None = None) -> tuple[Term, Shape | None]:
     """The term with dots, ones and norms made precise, and its shape; None for 0 and I, which take any."""
-    op = term.op
-    if op == "num":
+    if not term.args:
+        return _fit_leaf(term, words, like)
+    if term.op in _FITS:
+        return _FITS[term.op](term, words)
+    args, shapes = zip(*(fit(one, words) for one in term.args), strict=True)
+    if term.op == "dot":
+        return _fit_dot(args, shapes, words)
+    if term.op == "div" and shapes[1] not in (SCALAR, None):
+        raise Mismatch(f"{args[1]} is {_by(shapes[1])}; only numbers divide")
+    if term.op == "pow":
+        return _fit_power(args, shapes)
+    if term.op == "norm":
+        return _fit_norm(term, args, shapes, words)
+    return Term(term.op, args, term.value), _shape_of_call(term.op, args, shapes)
+
+
+def _fit_leaf(term: Term, words: Vocabulary, like: Shape | None) -> tuple[Term, Shape | None]:
+    if term.op == "num":
         if term.value == 1 and like is not None and like != SCALAR and like == (words.rows, "1"):
             return ONES, like
         return term, None if term.value == 0 else SCALAR
-    if op == "ones":
+    if term.op == "ones":
         return term, (words.rows, "1")
-    if op == "eye":
-        return term, None
-    if op == "sym":
-        return term, words.shape_of_name(term.value) or SCALAR
-    if op == "at":
-        return term, words.shapes.get(term.value, SCALAR)
-    if op == "sum":
-        body, shape = fit(term.args[0], words)
-        return Term("sum", (body,), term.value), shape
-    if op == "mul":
-        return _fit_product(term, words)
-    if op == "add":
-        return _fit_sum(term, words)
-    args, shapes = zip(*(fit(one, words) for one in term.args), strict=True)
-    if op == "dot":
-        return _fit_dot(args, shapes, words)
-    if op == "div":
-        if shapes[1] not in (SCALAR, None):
-            raise Mismatch(f"{args[1]} is {_by(shapes[1])}; only numbers divide")
-        return Term("div", args), shapes[0]
+    return term, None if term.op == "eye" else words.shape_of_name(term.value) or SCALAR
+
+
+def _fit_member(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
+    return term, words.shape_of_name(term.value) or SCALAR
+
+
+def _fit_series(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
+    body, shape = fit(term.args[0], words)
+    return Term("sum", (body,), term.value), shape
+
+
+def _fit_norm(
+    term: Term, args: tuple[Term, ...], shapes: tuple[Shape | None, ...], words: Vocabulary
+) -> tuple[Term, Shape | None]:
+    if (shapes[0] or SCALAR)[1] == "1":
+        return Term("norm", args, "v"), SCALAR
+    if not term.value:
+        words.say(f"||{args[0]}|| is read as its {'Frobenius' if words.norm == 'F' else 'spectral'} norm")
+    return Term("norm", args, term.value or words.norm), SCALAR
+
+
+def _shape_of_call(op: str, args: tuple[Term, ...], shapes: tuple[Shape | None, ...]) -> Shape | None:
+    shape = shapes[0]
+    if op == "div" or op in ENTRYWISE:
+        return shape
     if op == "T":
-        return Term("T", args), None if shapes[0] is None else (shapes[0][1], shapes[0][0])
-    if op == "pow":
-        return _fit_power(args, shapes)
-    if op == "norm":
-        kind = term.value or ("v" if (shapes[0] or SCALAR)[1] == "1" else words.norm)
-        if not term.value and kind != "v":
-            words.say(f"||{args[0]}|| is read as its {'Frobenius' if kind == 'F' else 'spectral'} norm")
-        return Term("norm", args, "v" if (shapes[0] or SCALAR)[1] == "1" else kind), SCALAR
-    if op in ENTRYWISE:
-        return Term(op, args), shapes[0]
-    if op == "tr":
-        if shapes[0] is not None and shapes[0][0] != shapes[0][1]:
-            raise Mismatch(f"{args[0]} is {_by(shapes[0])}, and only square matrices have a trace")
-        return Term(op, args), SCALAR
-    if op != "rank" and shapes[0] not in (SCALAR, None):
-        raise Mismatch(f"{args[0]} is {_by(shapes[0])}; {op} is of a number here")
-    return Term(op, args), SCALAR
+        return None if shape is None else (shape[1], shape[0])
+    if op == "tr" and shape is not None and shape[0] != shape[1]:
+        raise Mismatch(f"{args[0]} is {_by(shape)}, and only square matrices have a trace")
+    if op not in ("tr", "rank") and shape not in (SCALAR, None):
+        raise Mismatch(f"{args[0]} is {_by(shape)}; {op} is of a number here")
+    return SCALAR
 
 
 def _by(shape: Shape | None) -> str:
@@ -188,14 +198,6 @@ def fit_relation(left: Term, right: Term, words: Vocabulary) -> tuple[Term, Term
     return left, right, shape if shape is not None else other
 
 
-def require_known(words: Vocabulary) -> None:
-    """Raise at the first name that nobody has introduced."""
-    for name, place in words.unknown.items():
-        raise NotRead(place, f"a name that is given or defined before; {name} is neither")
+_FITS = {"sum": _fit_series, "mul": _fit_product, "add": _fit_sum, "at": _fit_member}
 
-
-def at_place(term: Term, index: str, place: Term) -> Term:
-    return substitute(term, index, place)
-
-
-__all__ = ["Mismatch", "Shape", "Span", "Vocabulary", "at_place", "fit", "fit_relation", "require_known", "sym"]
+__all__ = ["SCALAR", "Definitions", "Mismatch", "Shape", "Vocabulary", "fit", "fit_relation"]

@@ -16,17 +16,19 @@ from typing import Any
 from regard.coursework.derivations.evaluation import Instance, NoValue, compare, evaluate
 from regard.coursework.derivations.grammar import Parser
 from regard.coursework.derivations.instances import make_instances
-from regard.coursework.derivations.names import Mismatch, Vocabulary, fit_relation
-from regard.coursework.derivations.terms import Term, apply, free_names, mul, num, replace, sym
+from regard.coursework.derivations.names import SCALAR, Definitions, Mismatch, Vocabulary, fit_relation
+from regard.coursework.derivations.terms import Span, Term, add, free_names, mul, num, replace, sym
 from regard.coursework.derivations.tokens import NotRead, read_tokens
+from regard.declared_tables import Mistakes, entry, read_table
 from regard.errors import InputError
+from regard.rigor.balls import precise
 from regard.toml import read_toml
 
 FOLDER = Path(__file__).parent / "problems"
-SIGNS = ("=", "<=", ">=", "<", ">", "!=")
+SIGNS = ("<=", ">=", "!=", "=", "<", ">")
 KINDS = (
-    *("permutation", "orthonormal", "orthonormal beside ", "diagonal of ", "columns of ", "entries of ", "sorted"),
-    *("unit, at distance 1 from the first", "positive", ""),
+    *("permutation", "orthonormal", "orthonormal beside ", "diagonal of ", "columns of ", "sorted"),
+    *("unit, at distance 1 from the first", "positive", "whole", ""),
 )
 
 
@@ -34,12 +36,45 @@ KINDS = (
 class Symbol:
     """A name of the problem. ``last``: the last index of a family, which begins at 1."""
 
-    shape: tuple[str, str] = ("1", "1")
+    shape: tuple[str, str] = SCALAR
     kind: str = ""
     last: str = ""
     up_to: str = ""
     choices: tuple[str, ...] = ()
     says: str = ""
+
+    @property
+    def is_positive(self) -> bool:
+        chosen = bool(self.choices) and all(Fraction(one) > 0 for one in self.choices)
+        return self.kind == "positive" or bool(self.up_to) or chosen
+
+
+@dataclass(frozen=True)
+class Condition:
+    """For which places an index is meant: i != 1, i >= 3, i <= k."""
+
+    index: str
+    sign: str
+    place: Term
+
+    def __str__(self) -> str:
+        return f"{self.index} {self.sign} {self.place}"
+
+    def rename_index(self, index: str) -> Condition:
+        return Condition(index, self.sign, self.place)
+
+    def follows_from(self, known: frozenset[Condition]) -> bool:
+        """i != 1 follows from itself, and from i >= 2."""
+        if self in known:
+            return True
+        mine = self.place.value if self.place.op == "num" and self.sign == "!=" else None
+        return mine is not None and any(
+            one.index == self.index
+            and one.place.op == "num"
+            and one.sign in (">=", ">")
+            and one.place.value + (one.sign == ">") > mine
+            for one in known
+        )
 
 
 @dataclass(frozen=True)
@@ -52,8 +87,46 @@ class Fact:
     right: Term
     text: str = ""
 
-    def __str__(self) -> str:
-        return self.text or f"{self.left} {self.sign} {self.right}"
+
+@dataclass(frozen=True, kw_only=True)
+class SymbolTable:
+    """One entry of [symbols] in a problem's file."""
+
+    shape: list[str] = entry(["1", "1"], "rows and columns: names of sizes, or numbers")
+    is_: str = entry("", "a property")
+    last: str = entry("", "of a family: its last index")
+    up_to: str = entry("", "of an index: the size that it runs up to")
+    choices: list[str] = entry([], "the numbers that it may be")
+    says: str = entry("", "what it is, for the template")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemTable:
+    """A problem's file."""
+
+    title: str = entry("", "one line about it")
+    leap: int = entry(4, "how many rules one line may need", least=1, most=20)
+    ones: str = entry("", "how long the vector of ones is: the name of a size")
+    input: str = entry("", "the input that P permutes: then Q_p is Q of the permuted input")
+    norm: str = entry("2", "which norm ||A|| of a matrix is", choices=("2", "F"))
+    multiple: str = entry("", "a whole number m that the writer introduces by x = 2 pi m")
+    definitions: list[str] = entry([], "names that are defined: Q = X W_Q")
+    given: list[Any] = entry([], "facts that may be used")
+    lemmas: list[Any] = entry([], "lemmas about any matrix A that may be used")
+    conditions: list[Any] = entry([], "what instances must satisfy")
+    suppose: list[Any] = entry([], "what is supposed, and leads to the goal")
+    order: list[Any] = entry([], "inequalities that are given, with for = an index's condition")
+    positive: list[str] = entry([], "terms that are positive")
+    require: list[Any] = entry([], "what a choice of the writer must satisfy")
+    goal: list[Any] = entry([], "what is to be shown")
+    hints: list[str] = entry([], "first where to go, last by which rules")
+    same: dict[str, Any] = entry({}, "letters that are read as others")
+    readings: dict[str, Any] = entry({}, "letters that people use without a word, and what they may mean")
+    values: dict[str, Any] = entry({}, "how instances get the value of a name; no rule of a proof")
+    choose: dict[str, Any] = entry({}, "names that the writer chooses, and from which others")
+    least: dict[str, Any] = entry({}, "the least that a size is")
+    sizes: dict[str, Any] = entry({}, "sizes, each with numbers to try")
+    symbols: dict[str, Any] = entry({}, "the names")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,27 +134,74 @@ class Problem:
     """A problem as its file has it; formulas are read."""
 
     name: str
-    title: str
-    leap: int
+    table: ProblemTable
     symbols: dict[str, Symbol]
     sizes: dict[str, list[int]]
-    definitions: dict[str, tuple[str, Term]]
+    definitions: Definitions
     choose: dict[str, tuple[str, ...]]
-    rows: str
     words: Vocabulary
     given: tuple[Fact, ...] = ()
     lemmas: tuple[Fact, ...] = ()
     conditions: tuple[Fact, ...] = ()
+    suppose: tuple[Fact, ...] = ()
+    require: tuple[Fact, ...] = ()
     goal: tuple[Fact, ...] = ()
-    order: tuple[tuple[Fact, str], ...] = ()  # left <= right, and for which indices
+    order: tuple[tuple[Fact, frozenset[Condition]], ...] = ()
     positive: tuple[Term, ...] = ()
-    least: dict[str, int] = field(default_factory=dict)  # sizes that are at least so large
-    hints: tuple[str, ...] = ()
-    shown: tuple[str, ...] = field(default=())  # the definitions as they were written
+    readings: dict[str, list[tuple[str, Term]]] = field(default_factory=dict)
+    values: Definitions = field(default_factory=dict)
+
+    @property
+    def leap(self) -> int:
+        return self.table.leap
+
+    @property
+    def rows(self) -> str:
+        return self.words.rows
+
+    @property
+    def multiple(self) -> str:
+        return self.table.multiple
+
+    @cached_property
+    def whole(self) -> frozenset[str]:
+        """Names of whole numbers, where an argument rests on their being whole."""
+        return frozenset(name for name, one in self.symbols.items() if one.kind == "whole")
+
+    @cached_property
+    def shifts(self) -> list[tuple[str, int | str]]:
+        """What sizes exceed: d exceeds k, where k runs up to d, and n exceeds 2, where n is at least 2."""
+        upper = {one.up_to: name for name, one in reversed(self.symbols.items()) if one.up_to}
+        ends: list[tuple[str, int | str]] = [*upper.items(), *((name, 1) for name in upper.values())]
+        return [*ends, *((name, int(self.table.least.get(name, 1))) for name in self.sizes if name not in upper)]
+
+    def is_positive_name(self, name: str) -> bool:
+        symbol = self.symbols.get(name)
+        return symbol.is_positive if symbol is not None else name in self.sizes or name == "pi"
 
     def vocabulary(self) -> Vocabulary:
         """A copy that a document may add its own names to."""
         return copy.deepcopy(self.words)
+
+    def permute(self, term: Term) -> Term:
+        """The same of the permuted input."""
+
+        def change(one: Term) -> Term | None:
+            if one.op == "sym" and one.value in self.words.variants:
+                return self.words.permuted_input if one.value == self.words.input else sym(f"{one.value}_p")
+            return None
+
+        return replace(term, change)
+
+    @staticmethod
+    def is_rank_bound(fact: Fact, term: Term) -> bool:
+        """Whether rank(B) <= r is plain, because B is a sum of r products of a column and a row."""
+        if term.op != "sum" or fact.left.op != "rank" or fact.sign != "<=":
+            return False
+        span: Span = term.value
+        flips = [one.op == "T" for one in term.args[0].args if one.op in ("at", "T")]
+        vectors = term.args[0].op == "mul" and flips[-2:] == [False, True]
+        return vectors and span.lo == num(1) and span.hi == fact.right and not span.without
 
     @cached_property
     def instances(self) -> list[Instance]:
@@ -91,26 +211,25 @@ class Problem:
         """Whether a fact holds on an instance, for every index that stands free in it."""
         return all(
             compare(fact.sign, evaluate(fact.left, where, places), evaluate(fact.right, where, places)) is not False
-            for places in self.free_places([fact.left, fact.right], where)
+            for places in self.free_places([fact.left, fact.right], where, self.words)
         )
 
-    def free_places(self, terms: list[Term], where: Instance) -> list[dict[str, Fraction]]:
+    @staticmethod
+    def free_places(terms: list[Term], where: Instance, words: Vocabulary) -> list[dict[str, Fraction]]:
         """Every choice of the indices that stand free in some terms."""
-        names = sorted(set().union(*(free_names(one) for one in terms)) & self.words.indices - set(self.words.shapes))
+        names = sorted(set().union(*(free_names(one) for one in terms)) & words.indices - set(words.shapes))
         choices: list[dict[str, Fraction]] = [{}]
         for name in names:
-            ends = next((ends for one in terms if (ends := self.words.index_range(one, name))), None)
-            if ends is None:
-                continue
-            lo, hi = (int(evaluate(one, where, {})) for one in ends)
-            choices = [{**one, name: Fraction(n)} for one in choices for n in range(lo, hi + 1)]
+            ends = next((ends for one in terms if (ends := words.index_range(one, name))), None)
+            if ends is not None:
+                lo, hi = (int(evaluate(one, where, {})) for one in ends)
+                choices = [{**one, name: Fraction(n)} for one in choices for n in range(lo, hi + 1)]
         return choices
 
 
-def read_side(text: str, words: Vocabulary, *, latex: bool = True) -> Term:
+def read_side(text: str, words: Vocabulary) -> Term:
     """One side of a relation, as a term."""
-    tokens = read_tokens(text, latex=latex, names=words.names())
-    parser = Parser(tokens, words, len(text))
+    parser = Parser(read_tokens(text, names=words.names()), words, len(text))
     made = parser.expression()
     if parser.now.kind != "end":
         raise NotRead(parser.now.place, "the end of the formula")
@@ -128,158 +247,223 @@ def problem_names() -> list[str]:
 
 
 def read_problem(path: str | os.PathLike[str]) -> Problem:
-    """The problem in a TOML file; what is wrong with it is one sentence."""
+    """The problem in a TOML file; all its mistakes are told at once."""
     try:
         table = read_toml(path, like='[symbols.P] shape = ["T", "T"], is = "permutation"')
     except FileNotFoundError:
         raise InputError(f"There is no file {os.fspath(path)!r}; name a problem's TOML file.") from None
-    try:
-        problem = _build(Path(path).stem, table)
-    except (NotRead, Mismatch) as error:
-        raise InputError(f"{os.fspath(path)}: a formula of it is not read: {error}.") from None
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise InputError(f"{os.fspath(path)} is not a problem: {error}; docs/derivations.md shows one.") from None
-    _refuse_false_facts(problem, os.fspath(path))
+    with precise():
+        return build_problem(Path(path).stem, table, os.fspath(path))
+
+
+def build_problem(name: str, table: dict[str, Any], path: str) -> Problem:
+    """The problem that a table describes."""
+    builder = Builder(path)
+    problem = builder.build(name, table)
+    builder.mistakes.raise_if_any()
+    if problem is None:
+        raise builder.mistakes.error()
+    refuse_false_facts(problem, builder.mistakes)
+    builder.mistakes.raise_if_any()
     return problem
 
 
-def _build(name: str, table: dict[str, Any]) -> Problem:
-    symbols = {key: _symbol(key, value) for key, value in table.get("symbols", {}).items()}
-    sizes = {key: list(map(int, value)) for key, value in table.get("sizes", {}).items()}
-    words = Vocabulary(norm=table.get("norm", "2"), rows=table.get("ones", ""))
-    for key in sizes:
-        words.shapes[key] = ("1", "1")
-    for key, symbol in symbols.items():
-        words.shapes[key] = symbol.shape
-        if symbol.last:
-            words.families[key] = (num(1), num(int(symbol.last)) if symbol.last.isdigit() else sym(symbol.last))
-        elif symbol.shape[1] == "1" and symbol.shape[0] != "1":
-            words.families[f"{key}."] = (num(1), sym(symbol.shape[0]))  # its entries
-            words.shapes[f"{key}."] = ("1", "1")
-    words.same.update(table.get("same", {}))
-    definitions = _read_definitions(table.get("definitions", []), words)
-    _add_permuted(table, words, definitions)
+class Builder:
+    """Builds a problem, and collects what is wrong with it."""
 
-    def facts(key: str) -> tuple[Fact, ...]:
-        return tuple(_fact(one, words) for one in table.get(key, []))
+    def __init__(self, path: str) -> None:
+        self.mistakes = Mistakes(f"{path}, which is to be a problem for derivations,")
+        self.words = Vocabulary()
+        self.definitions: Definitions = {}
 
-    return Problem(
-        name=table.get("claim", name),
-        title=str(table.get("title", "")),
-        leap=int(table.get("leap", 4)),
-        symbols=symbols,
-        sizes=sizes,
-        definitions=definitions,
-        choose={key: tuple(value) for key, value in table.get("choose", {}).items()},
-        rows=words.rows,
-        words=words,
-        given=facts("given"),
-        lemmas=tuple(_lemma(one, words) for one in table.get("lemmas", [])),
-        conditions=facts("conditions"),
-        goal=facts("goal"),
-        order=tuple((_fact(one, words), one.get("for", "")) for one in table.get("order", [])),
-        least={key: int(value) for key, value in table.get("least", {}).items()},
-        positive=tuple(read_side(one, words) for one in table.get("positive", [])),
-        hints=tuple(table.get("hints", ())),
-        shown=tuple(table.get("definitions", [])),
-    )
+    def build(self, name: str, table: dict[str, Any]) -> Problem | None:
+        own = read_table(ProblemTable, table, self.mistakes)
+        if own is None:
+            return None
+        self.words.norm, self.words.rows, self.words.input = own.norm, own.ones, own.input
+        sizes = {key: self.read_size(key, value, own) for key, value in own.sizes.items()}
+        symbols = {key: self.read_symbol(key, value) for key, value in own.symbols.items()}
+        for key, symbol in symbols.items():
+            for word in (*symbol.shape, symbol.last, symbol.up_to):
+                if word and not word.isdigit() and word not in sizes:
+                    self.mistakes.add(f"[symbols] {key}: {word} is no size; put it into [sizes].")
+        if not own.goal:
+            self.mistakes.add("goal is missing: what is to be shown.")
+        if self.mistakes.sentences:
+            return None
+        self.add_words(symbols, sizes, own)
+        for line in own.definitions:
+            self.read_definition(line)
+        self.add_permuted()
+        lists = ("given", "conditions", "suppose", "require", "goal", "lemmas")
+        facts: dict[str, Any] = {key: tuple(self.read_facts(key, getattr(own, key))) for key in lists}
+        order = [(fact, self.read_condition(one)) for one in own.order for fact in self.read_facts("order", [one])]
+        return Problem(
+            name=name,
+            table=own,
+            symbols=symbols,
+            sizes=sizes,
+            definitions=self.definitions,
+            choose={key: tuple(map(str, value)) for key, value in own.choose.items()},
+            words=self.words,
+            order=tuple(order),
+            positive=tuple(one for text in own.positive if (one := self.read_term(text)) is not None),
+            readings={key: self.read_meanings(value) for key, value in own.readings.items()},
+            values={key: ("", one) for key, text in own.values.items() if (one := self.read_term(text)) is not None},
+            **facts,
+        )
 
+    def read_size(self, key: str, value: Any, own: ProblemTable) -> list[int]:
+        least = own.least.get(key, 1)
+        if isinstance(value, list) and value and all(type(one) is int and one >= max(1, int(least)) for one in value):
+            return list(value)
+        self.mistakes.add(f"[sizes] {key} must be a list of whole numbers of {least} or more, and is {value!r}.")
+        return [1]
 
-def _symbol(name: str, table: dict[str, Any]) -> Symbol:
-    kind = str(table.get("is", ""))
-    if not any(kind == known or (known.endswith(" ") and kind.startswith(known)) for known in KINDS):
-        raise ValueError(f"{name} is {kind!r}, which is none of {', '.join(filter(None, KINDS))}")
-    return Symbol(
-        shape=(str(table.get("shape", ["1", "1"])[0]), str(table.get("shape", ["1", "1"])[1])),
-        kind=kind,
-        last=str(table.get("last", "")),
-        up_to=str(table.get("up_to", "")),
-        choices=tuple(map(str, table.get("choices", ()))),
-        says=str(table.get("says", "")),
-    )
+    def read_symbol(self, key: str, value: Any) -> Symbol:
+        if not isinstance(value, dict):
+            self.mistakes.add(f"[symbols] {key} must be a table, as in {{ shape = ['n', '1'] }}, and is {value!r}.")
+            return Symbol()
+        plain = {("is_" if name == "is" else name): one for name, one in value.items()}
+        table = read_table(SymbolTable, plain, self.mistakes, where=f"[symbols] {key}: ") or SymbolTable()
+        kind, shape = table.is_, [str(one) for one in table.shape]
+        if not any(kind == known or (known.endswith(" ") and kind.startswith(known)) for known in KINDS):
+            self.mistakes.add(f"[symbols] {key} is {kind!r}, which is none of {', '.join(filter(None, KINDS))}.")
+        if len(shape) != 2:
+            self.mistakes.add(f"[symbols] {key}: shape must have two entries, rows and columns, and has {len(shape)}.")
+            shape = ["1", "1"]
+        try:
+            for one in table.choices:
+                Fraction(one)
+        except ValueError:
+            self.mistakes.add(f"[symbols] {key}: choices must be numbers such as '1/2', and are {table.choices!r}.")
+        return Symbol(
+            shape=(shape[0], shape[1]),
+            kind=kind,
+            last=table.last,
+            up_to=table.up_to,
+            choices=tuple(table.choices),
+            says=table.says,
+        )
 
+    def add_words(self, symbols: dict[str, Symbol], sizes: dict[str, list[int]], own: ProblemTable) -> None:
+        words = self.words
+        words.shapes.update({key: SCALAR for key in sizes})
+        for key, symbol in symbols.items():
+            words.shapes[key] = symbol.shape
+            if symbol.last:
+                words.families[key] = (num(1), num(int(symbol.last)) if symbol.last.isdigit() else sym(symbol.last))
+            elif symbol.shape[1] == "1" and symbol.shape[0] != "1":
+                words.families[f"{key}."] = (num(1), sym(symbol.shape[0]))  # its entries
+                words.shapes[f"{key}."] = SCALAR
+        words.same.update({key: str(value) for key, value in own.same.items()})
 
-def split_relation(text: str) -> tuple[str, str, str]:
-    """The two sides of a relation that is written in plain letters, and its sign."""
-    for sign in ("<=", ">=", "!=", "=", "<", ">"):
-        left, found, right = text.partition(f" {sign} ")
-        if found:
-            return left, sign, right
-    raise ValueError(f"{text!r} is no relation")
+    def read_term(self, text: str) -> Term | None:
+        try:
+            term = read_side(text, self.words)
+            return fit_relation(term, term, self.words)[0]
+        except (NotRead, Mismatch) as error:
+            self.mistakes.add(f"{text} is not read: expected {error}.")
+            return None
+        finally:
+            self.words.unknown.clear()
 
+    def read_meanings(self, texts: list[str]) -> list[tuple[str, Term]]:
+        return [(text, one) for text in texts if (one := self.read_term(text)) is not None]
 
-def _read_definitions(lines: list[str], words: Vocabulary) -> dict[str, tuple[str, Term]]:
-    made: dict[str, tuple[str, Term]] = {}
-    for line in lines:
-        left, _, right = split_relation(line)
-        base, _, index = left.partition("_")
-        is_family = index in words.indices and base in words.families
-        name = base if is_family else left
-        left_term = read_side(left, words) if is_family else sym(name)
-        words.unknown.clear()
-        _, term, shape = fit_relation(read_side(right, words), read_side(right, words), words)
-        made[name] = (left_term.args[0].value if is_family else "", term)
+    def read_facts(self, key: str, lines: list[Any]) -> list[Fact]:
+        made = []
+        words = copy.deepcopy(self.words)
+        if key == "lemmas" and words.rows:  # a lemma is for every matrix A
+            words.shapes.setdefault("A", (words.rows, words.rows))
+        for line in lines:
+            text = str(line.get("says", "")) if isinstance(line, dict) else str(line)
+            try:
+                left, sign, right = split_relation(text)
+                one, other, _ = fit_relation(read_side(left, words), read_side(right, words), words)
+            except (NotRead, Mismatch, ValueError) as error:
+                self.mistakes.add(f"{key}: {text!r} is not read: {error}.")
+                continue
+            for unknown in words.unknown:
+                self.mistakes.add(f"{key}: {text!r} has the name {unknown}, which is not in [symbols].")
+            words.unknown.clear()
+            name = line.get("name", text) if isinstance(line, dict) else text
+            made.append(Fact(name, one, sign, other, text))
+        return made
+
+    def read_condition(self, line: Any) -> frozenset[Condition]:
+        text = line.get("for", "") if isinstance(line, dict) else ""
+        if not text:
+            return frozenset()
+        index, sign, place = split_relation(text)
+        return frozenset([Condition(index, sign, read_side(place, self.words))])
+
+    def read_definition(self, line: str) -> None:
+        try:
+            left, _, right = split_relation(line)
+            base, _, index = left.partition("_")
+            is_family = index in self.words.indices and base in self.words.families
+            one = read_side(right, self.words)
+            _, term, shape = fit_relation(one, one, self.words)
+        except (NotRead, Mismatch, ValueError) as error:
+            self.mistakes.add(f"definitions: {line!r} is not read: {error}.")
+            return
+        for unknown in self.words.unknown:
+            self.mistakes.add(f"definitions: {line!r} has the name {unknown}, which is not in [symbols].")
+        self.words.unknown.clear()
+        self.definitions[base if is_family else left] = (index if is_family else "", term)
         if not is_family:
-            words.shapes[name] = shape or ("1", "1")
-    return made
+            self.words.shapes[left] = shape or SCALAR
 
+    def add_permuted(self) -> None:
+        """For every definition that hangs on the input, the same of the permuted input, under the name Q_p."""
+        words = self.words
+        if not words.input:
+            return
+        words.permuted_input = mul(sym("P"), sym(words.input))
+        reached = {words.input}
+        for name, (_, term) in self.definitions.items():
+            if free_names(term) & reached:
+                reached.add(name)
+        words.variants = frozenset(reached)
 
-def _add_permuted(table: dict[str, Any], words: Vocabulary, definitions: dict[str, tuple[str, Term]]) -> None:
-    """For every definition that hangs on the input, the same of the permuted input, under the name Q_p."""
-    words.input = table.get("input", "")
-    if not words.input:
-        return
-    words.permuted_input = mul(sym("P"), sym(words.input))
-    reached = {words.input}
-    for name, (_, term) in definitions.items():
-        if free_names(term) & reached:
-            reached.add(name)
-    words.variants = frozenset(reached)
-
-    def permute(term: Term) -> Term:
         def change(one: Term) -> Term | None:
             if one.op == "sym" and one.value in reached:
                 return words.permuted_input if one.value == words.input else sym(f"{one.value}_p")
             return None
 
-        return replace(term, change)
-
-    for name in [name for name in definitions if name in reached]:
-        index, term = definitions[name]
-        definitions[f"{name}_p"] = (index, permute(term))
-        words.shapes[f"{name}_p"] = words.shapes[name]
+        for name in [name for name in self.definitions if name in reached]:
+            index, term = self.definitions[name]
+            self.definitions[f"{name}_p"] = (index, replace(term, change))
+            words.shapes[f"{name}_p"] = words.shapes[name]
 
 
-def _fact(line: str | dict[str, str], words: Vocabulary) -> Fact:
-    text = line if isinstance(line, str) else line["says"]
-    left, sign, right = split_relation(text)
-    made = fit_relation(read_side(left, words), read_side(right, words), words)
-    words.unknown.clear()
-    return Fact(text if isinstance(line, str) else line.get("name", text), made[0], sign, made[1], text)
+def split_relation(text: str) -> tuple[str, str, str]:
+    """The two sides of a relation that is written in plain letters, and its sign."""
+    for sign in SIGNS:
+        left, found, right = text.partition(f" {sign} ")
+        if found:
+            return left, sign, right
+    raise ValueError(f"it is no relation: write a sign such as = or <= with a space on both sides, not {text!r}")
 
 
-def _lemma(line: str | dict[str, str], words: Vocabulary) -> Fact:
-    """A lemma for every matrix A (rows x rows) or B: read with A as a name of the right size."""
-    own = copy.deepcopy(words)
-    if own.rows and "A" not in own.shapes:
-        own.shapes["A"] = (own.rows, own.rows)
-    return _fact(line, own)
-
-
-def _refuse_false_facts(problem: Problem, path: str) -> None:
+def refuse_false_facts(problem: Problem, mistakes: Mistakes) -> None:
     """What is given must be true of the instances: from a false fact everything follows."""
-    for fact in problem.given:
+    if not problem.instances:
+        mistakes.add("no instance with these sizes and properties satisfies the conditions.")
+    zero = num(0)
+    facts = [
+        *problem.given,
+        *problem.suppose,
+        *(Fact(str(one), zero, "<", one, f"{one} > 0") for one in problem.positive),
+    ]
+    facts += [
+        lemma for lemma in problem.lemmas if not free_names(add(lemma.left, lemma.right)) - set(problem.words.shapes)
+    ]
+    for fact in facts:
         for where in problem.instances:
             try:
                 if not problem.holds(fact, where):
-                    raise InputError(
-                        f"{path}: {fact.text} is given, and is false on an instance with these properties."
-                    )
-            except NoValue:
+                    mistakes.add(f"{fact.text} is given, and is false on an instance with these properties.")
+            except (NoValue, ValueError, TypeError, IndexError):
                 continue
-    if not problem.instances:
-        raise InputError(f"{path}: no instance with these sizes and properties satisfies the conditions.")
-
-
-def transpose(term: Term) -> Term:
-    return apply("T", term)

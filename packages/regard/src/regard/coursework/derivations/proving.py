@@ -1,153 +1,213 @@
 """Proofs of single lines: equalities by normal forms, inequalities by signs, given facts and lines before.
 
 Nothing here looks at a clock: searches are bounded by how many facts are combined. The size of a leap is how many rules
-a line needs, two definitions counting as one.
+a line needs, two definitions counting as one, and lines before counting nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from regard.coursework.derivations.forms import Form, Mono, TooLarge, add_forms, constant, form_key, of_atom, scale
-from regard.coursework.derivations.names import Vocabulary
-from regard.coursework.derivations.normal import Normal
-from regard.coursework.derivations.problem import Fact, Problem
-from regard.coursework.derivations.terms import Term, add, apply, mul, negative, num, sym
-from regard.coursework.derivations.zero import is_zero
+from regard.coursework.derivations.forms import (
+    ONE,
+    Atom,
+    Form,
+    Mono,
+    Powers,
+    TooLarge,
+    add_forms,
+    constant,
+    contains_name,
+    form_key,
+    index_key,
+    of_atom,
+    of_powers,
+    scale,
+)
+from regard.coursework.derivations.names import SCALAR, Vocabulary
+from regard.coursework.derivations.normal import Normal, is_zero
+from regard.coursework.derivations.problem import Condition, Fact, Problem
+from regard.coursework.derivations.terms import (
+    Definitions,
+    Span,
+    Term,
+    add,
+    apply,
+    at,
+    free_names,
+    mul,
+    negative,
+    num,
+    substitute,
+    sym,
+)
 
 DEEPEST = 2  # facts that one inequality may combine
+LATEST = 12  # lines before that are tried
+TRIES = 60  # differences that one search looks at
+LONGEST = 8  # terms of a fact that is used
+Conditions = frozenset[Condition]
+NONE: Conditions = frozenset()
+GIVE_UP = (TooLarge, RecursionError, KeyError)
+OrderFact = tuple[Form, str, bool]  # at least zero, its name, and whether it is above zero
 
 
 @dataclass(frozen=True)
 class Step:
-    """A proof of one line: the rules it needs."""
+    """A proof of one line: the rules it needs, and which of them are lines before."""
 
     rules: tuple[str, ...]
+    before: frozenset[str] = frozenset()
 
     @property
     def leap(self) -> int:
         definitions = [one for one in self.rules if one.startswith("definition of ")]
-        shown = [
-            one for one in self.rules if any(f" {sign} " in one for sign in ("<=", ">=", "<", ">"))
-        ]  # lines before
-        return len(self.rules) - len(definitions) - len(shown) + len(definitions) // 2
+        return len(set(self.rules) - self.before) - len(definitions) + len(definitions) // 2
 
 
 @dataclass
-class Known:
-    """What may be used at a line: definitions, what lines before have shown, order facts with their conditions."""
+class Context:
+    """What may be used at a line: definitions, and what lines before have shown, under which conditions."""
 
     problem: Problem
     words: Vocabulary
-    own: dict[str, tuple[str, Term]] = field(default_factory=dict)  # the writer's definitions and choices
-    shown: dict[str, tuple[str, Term]] = field(default_factory=dict)  # H_p, once it is shown to be P H
-    order: list[tuple[Fact, frozenset[str]]] = field(default_factory=list)  # left <= right, under conditions
+    own: Definitions = field(default_factory=dict)  # the writer's definitions and choices
+    shown: Definitions = field(default_factory=dict)  # H_p, once it is shown to be P H
+    order: list[tuple[Fact, Conditions]] = field(default_factory=list)  # left <= right or left < right
+    sums: list[Term] = field(default_factory=list)  # sums that lines before have named
+    unsigned: set[str] = field(default_factory=set)
+    hypotheses: tuple[Fact, ...] = ()
 
-    def stages(self) -> list[dict[str, tuple[str, Term]]]:
+    def stages(self) -> list[Definitions]:
         """Definitions to unfold, from none to all."""
         every = {**self.problem.definitions, **self.own}
-        numbers = {name for name in self.own if (self.words.shape_of_name(name) or ("1", "1")) == ("1", "1")}
-        return [
-            {},
-            {**self.own, **self.shown},
-            {name: value for name, value in every.items() if name not in numbers},
-            {**every, **self.shown},
-            every,
-        ]
+        numbers = {name for name in self.own if (self.words.shape_of_name(name) or SCALAR) == SCALAR}
+        some = {name: value for name, value in every.items() if name not in numbers}
+        stages = [{}, {**self.own, **self.shown}, some, {**every, **self.shown}, every]
+        return [one for n, one in enumerate(stages) if one not in stages[:n]]
+
+    def normal(self, definitions: Definitions, conditions: Conditions) -> Normal:
+        normal = Normal(self.problem, self.words, definitions)
+        normal.unsigned = self.unsigned
+        for one in conditions:
+            if one.place.op == "num":
+                last = int(one.place.value)
+                places = {"!=": range(last, last + 1), ">=": range(1, last), ">": range(1, last + 1)}.get(one.sign, ())
+                normal.different |= {(index_key(one.index), form_key(constant(c))) for c in places}
+            elif one.sign in ("!=", "<", ">"):
+                normal.different.add((index_key(one.index), form_key(normal.form(one.place))))
+        for fact in self.hypotheses:
+            ((powers, _),) = normal.form(fact.left)
+            normal.facts[powers[0][0]] = (normal.form(fact.right), fact.name)
+        return normal
 
 
-def prove(known: Known, left: Term, sign: str, right: Term, conditions: frozenset[str]) -> Step | None:
+def prove(context: Context, left: Term, sign: str, right: Term, conditions: Conditions) -> Step | None:
     """A proof of a relation, the one with the smallest leap that was found; None where there is none."""
     if sign in (">=", ">"):
-        return prove(known, right, {">=": "<=", ">": "<"}[sign], left, conditions)
+        return prove(context, right, {">=": "<=", ">": "<"}[sign], left, conditions)
     if sign == "=":
-        return _prove_equal(known, left, right, conditions)
+        return prove_equal(context, left, right, conditions)
     if sign in ("<=", "<"):
-        return _prove_order(known, left, right, conditions, strict=sign == "<", depth=2)
-    return None
+        return prove_order(context, left, right, conditions, strict=sign == "<", depth=2)
+    strict = prove(context, left, "<", right, conditions) if sign == "!=" else None
+    return strict or (prove(context, right, "<", left, conditions) if sign == "!=" else None)
 
 
-def _prove_equal(known: Known, left: Term, right: Term, conditions: frozenset[str]) -> Step | None:
+def prove_equal(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
     stripped = strip_common(left, right)
-    if stripped != (left, right):
-        inner = _prove_equal(known, *stripped, conditions)
-        if inner is not None:
-            return inner
+    if stripped != (left, right) and (inner := prove_equal(context, *stripped, conditions)) is not None:
+        return inner
     found: list[Step] = []
-    for definitions in known.stages():
+    for definitions in context.stages():
         for columnwise, disabled in ((False, None), (False, set()), (True, set())):
-            rules = equality_rules(known, left, right, conditions, definitions, columnwise, disabled)
+            search = Equality(context, left, right, conditions, definitions, columnwise)
+            rules = search.rules(disabled)
             if rules is not None:
-                rules = (
-                    _fewest_rules(known, left, right, conditions, definitions, columnwise, rules)
-                    if disabled is not None
-                    else rules
-                )
-                found.append(Step(tuple(sorted(rules))))
+                found.append(Step(tuple(sorted(search.fewest(rules) if disabled is not None else rules))))
                 break
         if found and found[-1].leap <= 1:
             break
-    squares = (apply("pow", left, num(2)), apply("pow", right, num(2)))
-    roots = left.op == "norm" or right.op == "norm"
-    if not found and roots and all(_looks_nonnegative(known, one) for one in (left, right)):
-        inner = _prove_equal(known, *_multiplied_out(*squares), conditions)
-        return None if inner is None else Step((*inner.rules, "squares are compared"))
-    return min(found, key=lambda step: step.leap, default=None)
+    if not found or min(step.leap for step in found) > context.problem.leap:
+        found += filter(None, [prove_by_lines_before(context, left, right, conditions)])
+    if not found:
+        return _prove_by_squares(context, left, right, conditions)
+    return min(found, key=lambda step: step.leap)
 
 
-def _multiplied_out(left: Term, right: Term) -> tuple[Term, Term]:
-    """Squares as differences from zero, so that nothing is taken off them again."""
-    return add(left, negative(right)), num(0)
-
-
-def equality_rules(
-    known: Known,
-    left: Term,
-    right: Term,
-    conditions: frozenset[str],
-    definitions: dict[str, tuple[str, Term]],
-    columnwise: bool,
-    disabled: set[str] | None,
-) -> set[str] | None:
-    """The rules by which both sides have the same normal form; None where they have not."""
-    normal = make_normal(known, definitions, conditions)
-    normal.columnwise, normal.disabled = columnwise, disabled
-    try:
-        equal = is_zero(normal, add_forms(normal.form(left), scale(normal.form(right), -1)))
-    except (TooLarge, RecursionError, KeyError):
+def _prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
+    if "norm" not in (left.op, right.op) or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
         return None
-    return normal.used if equal else None
+    gap = add(apply("pow", left, num(2)), negative(apply("pow", right, num(2))))
+    inner = prove_equal(context, gap, num(0), conditions)
+    return None if inner is None else Step((*inner.rules, "squares are compared"))
 
 
-def _fewest_rules(
-    known: Known,
-    left: Term,
-    right: Term,
-    conditions: frozenset[str],
-    definitions: dict[str, tuple[str, Term]],
-    columnwise: bool,
-    rules: set[str],
-) -> set[str]:
-    """The rules without those that both sides use in the same way: left out one by one, as long as it still holds."""
-    disabled: set[str] = set()
-    for rule in sorted(one for one in rules if not one.startswith("definition of ")):
-        fewer = equality_rules(known, left, right, conditions, definitions, columnwise, disabled | {rule})
-        if fewer is not None:
-            disabled, rules = disabled | {rule}, fewer
-    return rules
+def prove_by_lines_before(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
+    """From equalities that lines before have shown: added up, and multiplied by numbers that are not zero."""
+    shown = [fact for fact, needed in context.order[-LATEST:] if all(one.follows_from(conditions) for one in needed)]
+    equalities = [fact for fact in shown if fact.sign == "="]
+    for definitions in ({}, context.own, context.problem.definitions) if equalities else ():
+        normal = context.normal(definitions, conditions)
+        normal.disabled = None
+        try:
+            gap = add_forms(normal.form(left), scale(normal.form(right), -1))
+            facts = [(add_forms(normal.form(one.left), scale(normal.form(one.right), -1)), one.name) for one in equalities]
+            names = eliminate(normal, gap, facts, 3)
+        except GIVE_UP:
+            continue
+        if names:
+            return Step((*names, *sorted(normal.used)), frozenset(names))
+    return None
 
 
-def make_normal(known: Known, definitions: dict[str, tuple[str, Term]], conditions: frozenset[str]) -> Normal:
-    normal = Normal(known.problem, known.words, definitions)
-    for condition in conditions:  # "i != 1", "i >= 3": places that the index is not
-        index, sign, place = condition.split(" ", 2)
-        if sign == "!=" or sign in (">=", ">"):
-            mine = form_key(of_atom(("sym", index)))
-            last = int(place) if place.isdigit() else 0
-            places = [last] if sign == "!=" else range(1, last + (sign == ">"))
-            normal.different |= {(mine, form_key(constant(c))) for c in places if c}
-    return normal
+def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], depth: int) -> list[str] | None:
+    """Names of facts whose multiples add up to the difference."""
+    if not gap or is_zero(normal, gap):
+        return []
+    mono = min(gap, key=repr)
+    below = {atom for s, _ in gap for atom, power in s if power < 0}
+    for form, name in facts if depth else ():
+        for other, y in form.items():
+            ratio = divide_monomials((mono[0], ()), (other[0], ())) if other[1] == mono[1] else None
+            if ratio is None or any(p < 0 and a not in below and not normal.is_positive(a) for a, p in ratio):
+                continue  # what may be zero must not be divided by
+            rest = add_forms(gap, scale(normal.times(of_powers(ratio, gap[mono] / y), form), -1))
+            if len(rest) <= len(gap) + 1 and (more := eliminate(normal, rest, facts, depth - 1)) is not None:
+                return [name, *more]
+    return None
+
+
+@dataclass
+class Equality:
+    """Whether two terms have the same normal form, and by which rules."""
+
+    context: Context
+    left: Term
+    right: Term
+    conditions: Conditions = NONE
+    definitions: Definitions = field(default_factory=dict)
+    columnwise: bool = False
+
+    def rules(self, disabled: set[str] | None) -> set[str] | None:
+        try:
+            normal = self.context.normal(self.definitions, self.conditions)
+            normal.columnwise, normal.disabled = self.columnwise, disabled
+            equal = is_zero(normal, add_forms(normal.form(self.left), scale(normal.form(self.right), -1)))
+        except GIVE_UP:
+            return None
+        return normal.used if equal else None
+
+    def fewest(self, rules: set[str]) -> set[str]:
+        """Without the rules that both sides use in the same way: left out one by one, as long as it still holds."""
+        disabled: set[str] = set()
+        for rule in sorted(one for one in rules if not one.startswith("definition of ")):
+            fewer = self.rules(disabled | {rule})
+            if fewer is not None:
+                disabled, rules = disabled | {rule}, fewer
+        return rules
 
 
 def strip_common(left: Term, right: Term) -> tuple[Term, Term]:
@@ -167,199 +227,184 @@ def strip_common(left: Term, right: Term) -> tuple[Term, Term]:
 # inequalities
 
 
-def _prove_order(
-    known: Known, left: Term, right: Term, conditions: frozenset[str], *, strict: bool, depth: int
+def prove_order(
+    context: Context, left: Term, right: Term, conditions: Conditions, *, strict: bool, depth: int
 ) -> Step | None:
-    for definitions in known.stages():
-        normal = make_normal(known, definitions, conditions)
+    """left <= right: their difference, times what is positive, is a sum of known facts and of what is not negative."""
+    for definitions in context.stages():
         try:
-            gap = add_forms(normal.form(right), scale(normal.form(left), -1))
-            facts = [] if strict else _order_facts(known, normal, conditions)
-            gap = clear_denominators(normal, gap)
-        except (TooLarge, RecursionError, KeyError):
+            search = OrderSearch(context, left, right, conditions, definitions)
+            gap = clear_denominators(search.normal, search.gap)
+            rules = None if gap is None else search.combine(gap, DEEPEST, strict=strict)
+        except GIVE_UP:
             continue
-        if gap is None:
-            continue
-        rules = _combine(normal, gap, facts, DEEPEST, strict=strict)
         if rules is not None:
-            return Step(tuple(sorted(normal.used | set(rules))))
-    if depth and not strict:
-        return _prove_by_monotony(known, left, right, conditions, depth)
-    return None
+            before = frozenset(fact.name for fact, _ in context.order)
+            return Step(tuple(sorted(search.normal.used | set(rules))), before)
+    return prove_by_monotony(context, left, right, conditions, strict, depth) if depth else None
 
 
 def clear_denominators(normal: Normal, form: Form) -> Form | None:
     """The form times everything positive that stands below a line; None where its sign is not known."""
-    lowest: dict[tuple[object, ...], Fraction] = {}
+    lowest: dict[Atom, Fraction] = {}
     for s, _ in form:
         for atom, power in s:
-            if power < 0 and (atom[0] in ("paren", "pre", "exp") or atom in _sizes(normal)):
+            if power < 0:
                 lowest[atom] = min(lowest.get(atom, Fraction(0)), power)
+    if any(not normal.is_positive(atom) for atom in lowest):
+        return None
     made: Form = {}
     for (s, w), x in form.items():
-        part: Form = {((), w): x}
-        powers = dict(s)
+        powers, part = dict(s), {((), w): x}
         for atom, least in lowest.items():
-            if not is_positive(normal, atom):
-                return None
             power = powers.pop(atom, Fraction(0)) - least
             if atom[0] == "paren" and power.denominator == 1 and power <= 4:
-                part = normal.times(part, normal.power(dict(atom[1]), power) if power else constant(1))  # type: ignore[arg-type, call-overload]
+                part = normal.times(part, normal.power(dict(atom[1]), power))
             elif power:
                 part = normal.times(part, of_atom(atom, power))
-        made = add_forms(made, normal.times({(tuple(sorted(powers.items(), key=repr)), ()): Fraction(1)}, part))
+        made = add_forms(made, normal.times(of_powers(tuple(powers.items())), part))
     return made
 
 
-def _sizes(normal: Normal) -> dict[tuple[object, ...], int]:
-    """Sizes with the least that they are by the problem's own words."""
-    return {("sym", name): normal.problem.least.get(name, 1) for name in normal.problem.sizes}
+class OrderSearch:
+    """A difference, the facts that may be used for it, and the search for a combination of them."""
 
+    def __init__(
+        self, context: Context, left: Term, right: Term, conditions: Conditions, definitions: Definitions
+    ) -> None:
+        self.context, self.conditions, self.tries = context, conditions, TRIES
+        self.normal = context.normal(definitions, conditions)
+        self.gap = add_forms(self.normal.form(right), scale(self.normal.form(left), -1))
+        names = free_names(left) | free_names(right)
+        self.indices = sorted(names & context.words.indices)
+        used = set(self.normal.used)
+        self.facts = list(self.line_facts([left, right]))
+        self.normal.used = used  # a fact names itself when it is used
 
-def shift_sizes(normal: Normal, form: Form) -> Form:
-    """The form with n = n' + 2 where n is at least 2: then n - 2 is plainly not negative."""
-    for atom, least in _sizes(normal).items():
-        if not any(dict(s).get(atom) for s, _ in form):
-            continue
-        made: Form = {}
-        for (s, w), x in form.items():
-            powers = dict(s)
-            power = powers.pop(atom, Fraction(0))
-            if power < 0 or power.denominator != 1 or power > 4:
-                return form
-            part: Form = {(tuple(sorted(powers.items(), key=repr)), w): x}
-            more = normal.power(add_forms(of_atom(atom), constant(least)), power) if power else constant(1)
-            made = add_forms(made, normal.times(part, more))
-        form = made
-    return form
-
-
-def is_positive(normal: Normal, atom: tuple[object, ...]) -> bool:
-    """Certainly above zero, not only not below."""
-    if atom[0] in ("exp", "num"):
-        return True
-    if atom[0] == "sym":
-        symbol = normal.problem.symbols.get(str(atom[1]))
-        return atom[1] in normal.problem.sizes or (symbol is not None and bool(symbol.choices or symbol.up_to))
-    if atom[0] == "pre":
-        return all(is_positive(normal, a) for a, _ in atom[2])  # type: ignore[attr-defined]
-    if atom[0] == "paren":
-        parts = list(atom[1])  # type: ignore[call-overload]
-        signs = all(x > 0 and all(normal.is_nonnegative(a) for a, _ in s) for (s, _), x in parts)
-        if signs and any(all(is_positive(normal, a) for a, _ in s) for (s, _), _ in parts):
-            return True
-        lowest = {a: min([dict(s).get(a, Fraction(0)) for (s, _), _ in parts]) for a in _sizes(normal)}
-        factor = {(tuple(sorted(((a, -p) for a, p in lowest.items() if p < 0), key=repr)), ()): Fraction(1)}
-        whole = shift_sizes(normal, normal.times(factor, dict(parts)))
-        if any(x <= 0 or not all(normal.is_nonnegative(a) for a, _ in s) for (s, _), x in whole.items()):
-            return False
-        return any(all(is_positive(normal, a) for a, _ in s if a not in _sizes(normal)) for (s, _), _ in whole.items())
-    return False
-
-
-def _is_sign(normal: Normal, form: Form, *, strict: bool) -> bool:
-    if any(w for _, w in form):
-        return False
-    if not strict and any(x < 0 for x in form.values()):
-        form = shift_sizes(normal, form)
-    plain = all(x > 0 and all(p % 2 == 0 or normal.is_nonnegative(a) for a, p in s) for (s, _), x in form.items())
-    if not plain:
-        return False
-    return not strict or any(all(is_positive(normal, a) for a, _ in s) for (s, _), _ in form.items())
-
-
-def _order_facts(known: Known, normal: Normal, conditions: frozenset[str]) -> list[tuple[Form, str]]:
-    """Forms that are at least zero, with their names."""
-    made: list[tuple[Form, str]] = []
-    for fact, needed in known.order[-12:]:
-        if needed <= conditions or not needed:
+    def line_facts(self, sides: list[Term]) -> Iterator[OrderFact]:
+        """What is given, what lines before have shown, and what follows from these for sums and products."""
+        made: list[OrderFact] = []
+        for low, high, name, strict in self.instances_of_facts(sides):
             try:
-                made.append((add_forms(normal.form(fact.right), scale(normal.form(fact.left), -1)), fact.name))
-            except (TooLarge, KeyError):
+                gap = add_forms(self.normal.form(high), scale(self.normal.form(low), -1))
+            except GIVE_UP:
                 continue
-    for condition in conditions:
-        index, sign, place = condition.split(" ", 2)
-        if sign == "<=":
-            made += _sorted_facts(normal, sym(index), sym(place))
-    for product in known.problem.positive:
-        factor = normal.form(product)
-        made += [(normal.times(factor, form), name) for form, name in list(made) if len(form) < 6]
-        made.append((factor, f"{product} > 0"))
-    return made
+            if gap and len(gap) <= LONGEST:
+                made.append((gap, name, strict))
+        for one in self.conditions:
+            if one.sign in ("<=", "<"):
+                made += self.sorted_facts(sym(one.index), one.place)
+            elif one.sign in (">=", ">"):
+                made += self.sorted_facts(one.place, sym(one.index))
+        yield from made
+        for product in self.context.problem.positive:
+            factor = self.normal.form(product)
+            yield from ((self.normal.times(factor, form), name, strict) for form, name, strict in made if len(form) < 6)
+            yield factor, f"{product} > 0", True
 
+    def instances_of_facts(self, sides: list[Term]) -> Iterator[tuple[Term, Term, str, bool]]:
+        sums = [part for side in sides for part in side.parts() if part.op == "sum"] + self.context.sums[-6:]
+        for fact, needed in self.context.order[-LATEST:]:
+            free = sorted((free_names(fact.left) | free_names(fact.right)) & self.context.words.indices)
+            pairs = (
+                ((fact.left, fact.right), (fact.right, fact.left)) if fact.sign == "=" else ((fact.left, fact.right),)
+            )
+            for low, high in pairs:
+                if not free and all(one.follows_from(self.conditions) for one in needed):
+                    yield low, high, fact.name, fact.sign == "<"
+                for index in self.indices if len(free) == 1 else ():
+                    renamed = [one.rename_index(index) if one.index == free[0] else one for one in needed]
+                    if all(one.follows_from(self.conditions) for one in renamed):
+                        one, other = (substitute(side, free[0], sym(index)) for side in (low, high))
+                        yield one, other, fact.name, fact.sign == "<"
+                for total in dict.fromkeys(sums) if len(free) == 1 else ():
+                    yield from self.bounds_of_sum(total, low, high, free[0], needed, fact.name)
 
-def _sorted_facts(normal: Normal, small: Term, large: Term) -> list[tuple[Form, str]]:
-    """sigma_i >= sigma_k for i <= k, and their squares."""
-    made = []
-    for name, symbol in normal.problem.symbols.items():
-        if symbol.kind == "sorted":
-            high, low = (Term("at", (one,), name) for one in (small, large))
-            for power in (1, 2):
-                gap = add_forms(
-                    *(scale(normal.power(normal.form(one), Fraction(power)), x) for one, x in ((high, 1), (low, -1)))
-                )
-                made.append((gap, f"{name} is sorted"))
-    return made
+    def bounds_of_sum(
+        self, total: Term, low: Term, high: Term, index: str, needed: Conditions, name: str
+    ) -> Iterator[tuple[Term, Term, str, bool]]:
+        """A sum of terms, or of exponentials of terms, that a fact bounds: at most their count times the bound."""
+        span: Span = total.value
+        if index in free_names(high) or not all(
+            one.rename_index(span.index).follows_from(span_conditions(span)) for one in needed if one.index == index
+        ):
+            return
+        count = add(span.hi, negative(span.lo), num(1 - len(span.without)))
+        low = substitute(low, index, sym(span.index))
+        body = total.args[0]
+        inner = body.args[0] if body.op == "exp" else body
+        try:
+            self.normal.require_places(span, self.normal.form(span.lo), self.normal.form(span.hi))
+            fits = self.normal.is_count(self.normal.form(count))
+            rest = self.normal.form(add(inner, negative(low)))
+            fits = fits and not any(contains_name(mono, span.index) for mono in rest)
+        except GIVE_UP:
+            return
+        if fits and (body.op == "exp" or not rest):
+            bound = apply("exp", add(high, inner, negative(low))) if body.op == "exp" else high
+            # the difference does not hang on the index: any place that the sum has will do
+            yield total, mul(count, bound_at(bound, span)), name, False
 
+    def sorted_facts(self, small: Term, large: Term) -> Iterator[OrderFact]:
+        """sigma_i >= sigma_k for i <= k, and their squares."""
+        for name, symbol in self.context.problem.symbols.items():
+            for power in (1, 2) if symbol.kind == "sorted" else ():
+                terms = [apply("pow", at(name, one), num(power)) for one in (small, large)]
+                gap = add_forms(self.normal.form(terms[0]), scale(self.normal.form(terms[1]), -1))
+                yield gap, f"{name} is sorted", False
 
-def _builtin_facts(normal: Normal, form: Form) -> list[tuple[Form, str]]:
-    """Sums against shorter ones, and against their smallest term."""
-    made: list[tuple[Form, str]] = []
-    atoms = {a for s, _ in form for a, _ in s if a[0] == "pre"}
-    for atom in atoms:
-        if not normal.is_nonnegative(atom):
-            continue
-        for name, symbol in normal.problem.symbols.items():
-            if not symbol.up_to:
-                continue
-            last = form_key(of_atom(("sym", symbol.up_to)))
-            own = form_key(of_atom(("sym", name)))
-            if atom[1] == last:
-                shorter = ("pre", own, atom[2])
-                made.append((add_forms(of_atom(atom), scale(of_atom(shorter), -1)), "dropped nonnegative terms"))
-            at_last = [a for a, _ in atom[2] if a[0] == "at" and normal.problem.symbols[a[1]].kind == "sorted"]
-            if atom[1] == own and len(atom[2]) == len(at_last) == 1:
-                ((member, power),) = atom[2]
-                least = {((((("at", member[1], own)), power), (("sym", name), Fraction(1))), ()): Fraction(1)}
-                least = {(tuple(sorted(next(iter(least))[0], key=repr)), ()): Fraction(1)}
-                made.append(
-                    (
-                        add_forms(of_atom(atom), scale(least, -1)),
-                        "a sum of descending terms is at least its count times its last",
-                    )
-                )
-    return made
+    def builtin_facts(self, form: Form) -> Iterator[OrderFact]:
+        """Sums of what is not negative against shorter ones, and against their smallest term."""
+        normal, problem = self.normal, self.context.problem
+        sums = {a for s, _ in form for a, _ in s if a[0] == "pre" and normal.is_nonnegative(a)}
+        for atom in sorted(sums, key=repr):
+            for name, symbol in problem.symbols.items():
+                own = index_key(name)
+                if not symbol.up_to:
+                    continue
+                if atom[1] == index_key(symbol.up_to):
+                    shorter = of_atom(("pre", own, atom[2]))
+                    yield add_forms(of_atom(atom), scale(shorter, -1)), "dropped nonnegative terms", False
+                (member, power), *more = atom[2]
+                descends = member[0] == "at" and member[1] in problem.symbols and not more and power > 0
+                if atom[1] == own and descends and problem.symbols[member[1]].kind == "sorted":
+                    if member[2] == index_key("#1"):
+                        least = of_powers(((("at", member[1], own), power), (("sym", name), Fraction(1))))
+                        rule = "a sum of descending terms is at least its count times its last"
+                        yield add_forms(of_atom(atom), scale(least, -1)), rule, False
 
-
-def _combine(normal: Normal, gap: Form, facts: list[tuple[Form, str]], depth: int, *, strict: bool) -> list[str] | None:
-    """Names of facts whose multiples leave something that is plainly not negative."""
-    if not gap and not strict:
-        return []
-    if _is_sign(normal, gap, strict=strict):
-        return ["dropped nonnegative terms"] if len(gap) and not strict else ["signs"]
-    if not depth or strict or len(gap) > 40:
+    def combine(self, gap: Form, depth: int, *, strict: bool) -> list[str] | None:
+        """Names of facts whose multiples leave something that is plainly not negative, or positive if ``strict``."""
+        normal, self.tries = self.normal, self.tries - 1
+        if not gap and not strict:
+            return []
+        for form in (gap, normal.shift_sizes(gap)):
+            if normal.is_plain(form) and (not strict or is_plainly_positive(normal, form, shifted=form is not gap)):
+                return ["dropped nonnegative terms"] if not strict and len(gap) > 1 else ["signs"]
+        if not depth or len(gap) > 40 or self.tries < 0:
+            return None
+        for mono, x in gap.items():
+            for form, name, is_strict in [*self.facts, *self.builtin_facts(gap)] if x < 0 else ():
+                for other, y in form.items():
+                    ratio = divide_monomials(mono, other) if y < 0 else None
+                    if ratio is None or not all(normal.is_nonnegative(a) for a, _ in ratio):
+                        continue
+                    rest = add_forms(gap, scale(normal.times(of_powers(ratio, x / y), form), -1))
+                    if len(rest) >= len(gap) + 3:
+                        continue
+                    still = strict and not (is_strict and all(normal.is_positive(a) for a, _ in ratio))
+                    if (below := self.combine(rest, depth - 1, strict=still)) is not None:
+                        return [name, *below]
         return None
-    for mono, x in gap.items():
-        if x > 0:
-            continue
-        for form, name in [*facts, *_builtin_facts(normal, gap)]:
-            for other, y in form.items():
-                if y > 0:
-                    continue
-                ratio = _ratio(mono, other)
-                if ratio is None or not all(normal.is_nonnegative(a) for a, _ in ratio):
-                    continue
-                multiple = normal.times({(ratio, ()): x / y}, form)
-                rest = add_forms(gap, scale(multiple, -1))
-                if len(rest) >= len(gap) + 3:
-                    continue
-                below = _combine(normal, rest, facts, depth - 1, strict=False)
-                if below is not None:
-                    return [name, *below]
-    return None
 
 
-def _ratio(mono: Mono, other: Mono) -> tuple[tuple[tuple[object, ...], Fraction], ...] | None:
+def is_plainly_positive(normal: Normal, form: Form, *, shifted: bool) -> bool:
+    """Whether one of its terms is certainly above zero; a size that was shifted may be zero."""
+    sizes = {("sym", name) for name, _ in normal.problem.shifts} if shifted else set()
+    return any(all(normal.is_positive(a) and a not in sizes for a, _ in s) for s, _ in form)
+
+
+def divide_monomials(mono: Mono, other: Mono) -> Powers | None:
     if mono[1] or other[1]:
         return None
     powers = dict(mono[0])
@@ -368,66 +413,96 @@ def _ratio(mono: Mono, other: Mono) -> tuple[tuple[tuple[object, ...], Fraction]
     return tuple(sorted(((a, p) for a, p in powers.items() if p), key=repr))
 
 
-def _prove_by_monotony(known: Known, left: Term, right: Term, conditions: frozenset[str], depth: int) -> Step | None:
+def span_conditions(span: Span) -> Conditions:
+    """What is known of the index inside a sum."""
+    places = [Condition(span.index, "!=", place) for place in span.without]
+    return frozenset([*places, Condition(span.index, ">=", span.lo), Condition(span.index, "<=", span.hi)])
+
+
+def bound_at(bound: Term, span: Span) -> Term:
+    """A bound that does not hang on the index, written without it."""
+    return substitute(bound, span.index, span.hi)
+
+
+def prove_by_monotony(
+    context: Context, left: Term, right: Term, conditions: Conditions, strict: bool, depth: int
+) -> Step | None:
     """exp is increasing; a sum is at most its count times a bound of its terms; squares of what is not negative."""
 
-    def go(a: Term, b: Term, rule: str, more: frozenset[str] = conditions) -> Step | None:
-        below = _prove_order(known, a, b, more, strict=False, depth=depth - 1)
-        return None if below is None else Step(tuple(sorted({*below.rules, rule})))
+    def go(a: Term, b: Term, rule: str, more: Conditions = conditions) -> Step | None:
+        below = prove_order(context, a, b, more, strict=strict, depth=depth - 1)
+        return None if below is None else Step(tuple(sorted({*below.rules, rule})), below.before)
 
     if left.op == "exp":
         return go(left.args[0], apply("ln", right), "exp is increasing")
     if right.op == "exp":
         return go(apply("ln", left), right.args[0], "exp is increasing")
-    if left.op == "sum":
-        span = left.value
-        count = add(span.hi, negative(span.lo), num(1 - len(span.without)))
-        bound = _without_factor(known, right, count)
-        inner = frozenset(f"{span.index} != {place}" for place in span.without) | conditions
-        if right.op == "sum" and right.value.index == span.index and right.value == span:
-            return go(left.args[0], right.args[0], "termwise", inner)
-        return go(
-            left.args[0],
-            bound if bound is not None else apply("div", right, count),
-            "a sum is at most its count times a bound of its terms",
-            inner,
-        )
+    if left.op == "sum" and not strict:
+        return prove_sum_bound(context, left, right, conditions, depth)
     if (
         {left.op, right.op} & {"norm", "at", "pow"}
         and depth == 2
-        and _looks_nonnegative(known, left)
-        and _looks_nonnegative(known, right)
+        and all(is_visibly_nonnegative(context, one) for one in (left, right))
     ):
         return go(apply("pow", left, num(2)), apply("pow", right, num(2)), "squares are compared")
     return None
 
 
-def _without_factor(known: Known, term: Term, count: Term) -> Term | None:
+def prove_sum_bound(context: Context, left: Term, right: Term, conditions: Conditions, depth: int) -> Step | None:
+    """A sum against a sum over the same places, term by term, or against its count times a bound of its terms."""
+    span: Span = left.value
+    index = f"{span.index}*"  # a name that nobody types: the bound may have an index of the same letter
+    body = substitute(left.args[0], span.index, sym(index))
+    span = Span(index, span.lo, span.hi, span.without)
+    inner = span_conditions(span) | conditions
+    context.words.indices.add(index)
+    try:
+        if right.op == "sum" and right.value == Span(left.value.index, span.lo, span.hi, span.without):
+            bound, rule = substitute(right.args[0], right.value.index, sym(index)), "termwise"
+        else:
+            count = add(span.hi, negative(span.lo), num(1 - len(span.without)))
+            normal = context.normal({}, NONE)
+            normal.require_places(span, normal.form(span.lo), normal.form(span.hi))
+            terms = normal.form(count)
+            factor = without_factor(normal, right, terms)
+            least = terms if factor is not None else add_forms(terms, constant(-1))  # none, or at least one
+            if not normal.is_count(least):
+                return None
+            bound = factor if factor is not None else apply("div", right, count)
+            rule = "a sum is at most its count times a bound of its terms"
+        below = prove_order(context, body, bound, inner, strict=False, depth=depth - 1)
+    except GIVE_UP:
+        return None
+    finally:
+        context.words.indices.discard(index)
+    return None if below is None else Step(tuple(sorted({*below.rules, rule})), below.before)
+
+
+def without_factor(normal: Normal, term: Term, count: Form) -> Term | None:
     """(n - 1) c without its factor n - 1."""
     if term.op == "div":
-        above = _without_factor(known, term.args[0], count)
+        above = without_factor(normal, term.args[0], count)
         return None if above is None else apply("div", above, term.args[1])
-    normal = Normal(known.problem, known.words, {})
     for n, one in enumerate(term.args if term.op == "mul" else ()):
-        if one.op in ("add", "sym", "num") and normal.form(one) == normal.form(count):
+        if one.op in ("add", "sym", "num") and normal.form(one) == count:
             return mul(*term.args[:n], *term.args[n + 1 :])
     return None
 
 
-def _looks_nonnegative(known: Known, term: Term) -> bool:
-    if term in known.problem.positive:
+def is_visibly_nonnegative(context: Context, term: Term) -> bool:
+    if term in context.problem.positive or term.op == "norm" or (term.op == "num" and term.value >= 0):
         return True
-    if term.op == "sym" and term.value in known.own and _looks_nonnegative(known, known.own[term.value][1]):
-        return True
-    if term.op == "norm" or (term.op == "num" and term.value >= 0):
-        return True
-    if term.op == "at":
-        return term.value in known.problem.symbols and known.problem.symbols[term.value].kind == "sorted"
-    if term.op in ("div", "mul"):
-        return all(_looks_nonnegative(known, one) for one in term.args)
-    if term.op == "pow":
-        return _looks_nonnegative(known, term.args[0])
     if term.op == "sym":
-        symbol = known.problem.symbols.get(term.value)
-        return term.value in known.problem.sizes or (symbol is not None and bool(symbol.choices or symbol.up_to))
-    return False
+        own = context.own.get(term.value)
+        if own is not None:
+            return is_visibly_nonnegative(context, own[1])
+        return term.value not in context.unsigned and context.problem.is_positive_name(term.value)
+    if term.op == "at":
+        symbol = context.problem.symbols.get(term.value)
+        return symbol is not None and symbol.kind in ("sorted", "positive")
+    if term.op == "pow":
+        return is_visibly_nonnegative(context, term.args[0])
+    return term.op in ("div", "mul") and all(is_visibly_nonnegative(context, one) for one in term.args)
+
+
+__all__ = ["NONE", "ONE", "Condition", "Conditions", "Context", "Equality", "Step", "prove"]

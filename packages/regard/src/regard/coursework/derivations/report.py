@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import html
+import json
 import os
 from dataclasses import dataclass
 from typing import Any
 
-from regard.coursework.derivations.checking import CheckedLine, Checker, Mark, read_text, run_checker
+from regard.coursework.derivations.checking import Checker, LineVerdict, Mark, run_checker
 from regard.coursework.derivations.problem import Problem, find_problem, problem_names, read_problem
 from regard.errors import InputError
+from regard.files import read_file
+from regard.markup import element, join
 from regard.results import Result
 
 SIGNS = {Mark.FOLLOWS: "+", Mark.TRUE: "?", Mark.FALSE: "x", Mark.NOT_READ: "-", Mark.DEFINES: "="}
+LARGEST = 2_000_000  # bytes; a notebook carries its pictures
 COLOURS = {
     Mark.FOLLOWS: "#117733",
     Mark.TRUE: "#996600",
@@ -27,15 +30,20 @@ class DerivationReport(Result):
     """A derivation, marked. ``complete``: every line follows, and every goal is reached."""
 
     claim: str
-    lines: tuple[CheckedLine, ...]
+    lines: tuple[LineVerdict, ...]
     goals: tuple[str, ...]
     missing: tuple[str, ...]  # goals that no line reaches
     unused: tuple[str, ...]  # given facts that no line needed
     said: tuple[str, ...]  # how letters and indices were read
+    supposed: tuple[str, ...] = ()  # what the writer supposes, and nobody gives
     hint: str = ""
 
     @property
-    def first_false(self) -> CheckedLine | None:
+    def begins_at_given(self) -> bool:
+        return bool(self.lines) and self.lines[0].mark in (Mark.FOLLOWS, Mark.DEFINES)
+
+    @property
+    def first_false(self) -> LineVerdict | None:
         return next((line for line in self.lines if line.mark is Mark.FALSE), None)
 
     @property
@@ -43,6 +51,7 @@ class DerivationReport(Result):
         return (
             bool(self.lines)
             and not self.missing
+            and not self.supposed
             and all(line.mark in (Mark.FOLLOWS, Mark.DEFINES) for line in self.lines)
         )
 
@@ -56,16 +65,21 @@ class DerivationReport(Result):
         return 1 if self.first_false is not None else 0 if self.complete else 3
 
     def __str__(self) -> str:
-        said = [f"{self.claim}: {self._summary()}"]
-        for line in self.lines:
-            said += format_line(line)
-        said += [f"  Read: {one}." for one in self.said]
-        said += [f"  Not reached: {goal}." for goal in self.missing]
-        if self.unused and self.lines:
-            said.append(f"  Given, and never used: {', '.join(self.unused)}.")
-        return "\n".join([*said, *([f"  Hint: {self.hint}"] if self.hint else [])])
+        lines = [text for line in self.lines for text in format_line(line)]
+        return "\n".join([f"{self.claim}: {self.summary()}", *lines, *(f"  {one}" for one in self.remarks())])
 
-    def _summary(self) -> str:
+    def remarks(self) -> list[str]:
+        """What is said of the whole: how it was read, where it begins, what it reaches, what it rests on."""
+        said = [f"Read: {one}." for one in self.said]
+        if self.lines and not self.begins_at_given:
+            said.append("It does not begin at what is given: the first line is neither proved nor a definition.")
+        said += [f"Not reached: {goal}." for goal in self.missing]
+        said += [f"Supposed, and not given: {one}." for one in self.supposed]
+        if self.unused and self.lines:
+            said.append(f"Given, and never used: {', '.join(self.unused)}.")
+        return [*said, *([f"Hint: {self.hint}"] if self.hint else [])]
+
+    def summary(self) -> str:
         if not self.lines:
             return "no relation was found in the text; write formulas between $ signs, or one per line."
         counts = {mark: sum(line.mark is mark for line in self.lines) for mark in Mark}
@@ -75,21 +89,29 @@ class DerivationReport(Result):
         return f"complete and proved ({said})." if self.complete else f"no false line, but not complete ({said})."
 
     def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "complete": self.complete, "exit_code": self.exit_code}
+        return {
+            **super().to_dict(),
+            "complete": self.complete,
+            "begins_at_given": self.begins_at_given,
+            "exit_code": self.exit_code,
+        }
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{line.line}</td><td><code>{html.escape(line.text)}</code></td>"
-            f"<td style='color:{COLOURS[line.mark]}'>{line.mark.value}</td><td>{html.escape(reason(line))}</td></tr>"
+        rows = [
+            element(
+                "tr",
+                element("td", line.line),
+                element("td", element("code", line.text)),
+                element("td", line.mark.value, style=f"color:{COLOURS[line.mark]}"),
+                element("td", reason(line)),
+            )
             for line in self.lines
-        )
-        rest = html.escape(
-            "\n".join([f"Not reached: {goal}" for goal in self.missing] + [f"Read: {one}" for one in self.said])
-        )
-        return f"<p>{html.escape(self.claim)}: {html.escape(self._summary())}</p><table>{rows}</table><pre>{rest}</pre>"
+        ]
+        rest = [element("p", text) for text in self.remarks()]
+        return join(element("p", element("b", f"{self.claim}: {self.summary()}")), element("table", *rows), *rest)
 
 
-def reason(line: CheckedLine) -> str:
+def reason(line: LineVerdict) -> str:
     """Why a line has its mark."""
     if line.mark is Mark.FALSE:
         where = f"on {line.instance}: " if line.instance else ""
@@ -97,7 +119,7 @@ def reason(line: CheckedLine) -> str:
     return line.remark or ", ".join(line.rules)
 
 
-def format_line(line: CheckedLine) -> list[str]:
+def format_line(line: LineVerdict) -> list[str]:
     said = [f"  {SIGNS[line.mark]} line {line.line}: {line.text}"]
     if line.caret >= 0 and line.mark is Mark.NOT_READ:
         first = line.text.split("\n")[0]
@@ -123,6 +145,32 @@ def check_file(
     return check_derivation(claim, read_text(path), problem=own, hints=hints)
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a derivation's file; of a notebook, what its cells of words have."""
+    name = os.fspath(path)
+    try:
+        text = read_file(path, most=LARGEST).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"There is no file {name!r}; --template proof.md writes one to begin with.") from None
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{name} is no text in UTF-8; write the derivation as Markdown, LaTeX or plain text."
+        ) from None
+    return words_of_notebook(text, name) if name.endswith(".ipynb") else text
+
+
+def words_of_notebook(text: str, name: str) -> str:
+    """The Markdown and raw cells of a notebook, one after another."""
+    try:
+        cells = json.loads(text)["cells"]
+        words = [cell["source"] for cell in cells if cell["cell_type"] in ("markdown", "raw")]
+        return "\n\n".join(one if isinstance(one, str) else "".join(one) for one in words)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{name} is no notebook; save it from Jupyter, or write Markdown.") from None
+
+
 def require_problem(claim: str) -> Problem:
     """The problem of a claim; where there is none, the claims that have one are named."""
     found = find_problem(claim)
@@ -134,30 +182,30 @@ def require_problem(claim: str) -> Problem:
 def make_report(problem: Problem, checker: Checker, hints: int) -> DerivationReport:
     missing = tuple(goal.text for goal in problem.goal if goal.name not in checker.reached)
     rules = {rule for line in checker.lines for rule in line.rules}
-    unused = tuple(fact.name for fact in (*problem.lemmas,) if fact.name not in rules)
-    said = tuple(dict.fromkeys([*checker.known.words.said, *checker.said]))
+    facts = [fact for fact in (*problem.lemmas, *problem.given) if fact.left.op != "T"]  # S^T = S goes unnamed
+    unused = tuple(fact.name for fact in facts if fact.name not in rules and fact.text not in rules)
     return DerivationReport(
         claim=problem.name,
         lines=tuple(checker.lines),
         goals=tuple(goal.text for goal in problem.goal),
         missing=missing,
         unused=unused,
-        said=said,
-        hint=_hint(problem, checker, missing, hints),
+        said=tuple(dict.fromkeys([*checker.context.words.said, *checker.said])),
+        supposed=tuple(checker.supposed),
+        hint=make_hint(problem, checker, missing, hints),
     )
 
 
-def _hint(problem: Problem, checker: Checker, missing: tuple[str, ...], hints: int) -> str:
+def make_hint(problem: Problem, checker: Checker, missing: tuple[str, ...], hints: int) -> str:
     """Once: where the next step goes; twice: which rule."""
     if not hints:
         return ""
     wrong = next((line for line in checker.lines if line.mark not in (Mark.FOLLOWS, Mark.DEFINES)), None)
+    first = problem.table.hints[0] if problem.table.hints else "begin with what is given."
     if wrong is not None:
         where = f"look at line {wrong.line} first: {wrong.text}."
     elif missing and checker.lines:
         where = f"go on from {checker.lines[-1].text} towards {missing[0]}."
     else:
-        where = problem.hints[0] if problem.hints else "begin with what is given."
-    if hints == 1:
-        return where
-    return f"{where} Rules: {problem.hints[-1]}." if problem.hints else where
+        where = first if missing else "nothing is missing."
+    return f"{where} Rules: {problem.table.hints[-1]}." if hints > 1 and problem.table.hints and missing else where

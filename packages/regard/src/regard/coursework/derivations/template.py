@@ -46,7 +46,7 @@ def template_text(problem: Problem) -> str:
         f"  {name}: {' x '.join(one.shape) if one.shape != ('1', '1') else 'number'}{', ' + one.says if one.says else ''}"
         for name, one in problem.symbols.items()
     ]
-    defined = [f"  {one}" for one in problem.shown]
+    defined = [f"  {one}" for one in problem.table.definitions]
     given = [f"  {one.text}" for one in problem.given] + [f"  {fact.text} for {where}" for fact, where in problem.order]
     lemmas = [f"  {one.name}: {one.text}" for one in problem.lemmas]
     choose = [f"  {name}, from {', '.join(parts)}" for name, parts in problem.choose.items()]
@@ -64,4 +64,4 @@ def template_text(problem: Problem) -> str:
         if problem.words.input
         else ""
     )
-    return f"<!-- {problem.name}: {problem.title}\n\n{body}\n{permuted}-->\n\n"
+    return f"<!-- {problem.name}: {problem.table.title}\n\n{body}\n{permuted}-->\n\n"

@@ -53,6 +53,9 @@ class Span:
     without: tuple[Term, ...] = ()
 
 
+Definitions = dict[str, tuple[str, Term]]  # a name with its index, if it is a family, and what it stands for
+
+
 def num(value: int | Fraction) -> Term:
     return Term("num", (), Fraction(value))
 

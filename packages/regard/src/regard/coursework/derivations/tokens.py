@@ -26,157 +26,50 @@ class NotRead(Exception):  # noqa: N818 - it is an outcome: the mark "not read"
         self.place, self.expected = place, expected
 
 
-GREEK = (
-    *(
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "epsilon",
-        "varepsilon",
-        "eps",
-        "lambda",
-        "mu",
-        "sigma",
-        "Sigma",
-        "Phi",
-        "phi",
-    ),
-    *("pi", "omega", "theta", "tau", "rho", "eta", "kappa", "nu", "xi", "psi", "zeta", "chi"),
+def _table(text: str) -> dict[str, str]:
+    return dict(pair.rsplit(":", 1) for pair in text.split())
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+GREEK = _words(
+    "alpha beta gamma delta epsilon varepsilon eps zeta eta theta kappa lambda mu nu xi pi rho sigma Sigma tau "
+    "phi varphi Phi chi psi omega Lambda Delta Omega"
 )
-LETTERS = dict(
-    zip("αβγδεϵλμσΣΦφπωθτρη", (*GREEK[:4], "eps", "eps", *GREEK[7:10], "Sigma", *GREEK[11:19]), strict=False)
+LETTERS = _table(
+    "α:alpha β:beta γ:gamma δ:delta ε:eps ϵ:eps λ:lambda μ:mu σ:sigma Σ:Sigma Φ:Phi φ:phi π:pi ω:omega θ:theta τ:tau "
+    "ρ:rho η:eta κ:kappa ν:nu ξ:xi Δ:Delta Λ:Lambda"
 )
-SAME = {"epsilon": "eps", "varepsilon": "eps", "trace": "tr", "Tr": "tr", "ReLU": "relu", "RELU": "relu", "log": "ln"}
+SAME = _table(
+    "epsilon:eps varepsilon:eps varphi:phi trace:tr Tr:tr ReLU:relu RELU:relu Relu:relu log:ln Softmax:softmax"
+)
 KNOWN = ("softmax", "relu", "exp", "ln", "tr", "sin", "cos", "sqrt", "sum", "rank", "ones", "max", "min")
-SIGNS = {
-    "le": "<=",
-    "leq": "<=",
-    "leqslant": "<=",
-    "ge": ">=",
-    "geq": ">=",
-    "geqslant": ">=",
-    "ne": "!=",
-    "neq": "!=",
-    "lt": "<",
-    "gt": ">",
-    "cdot": ".",
-    "times": ".",
-    "approx": "~",
-    "to": "->",
-    "in": "in",
-    "propto": "~",
-    "implies": "=>",
-    "Rightarrow": "=>",
-    "Longrightarrow": "=>",
-    "iff": "=>",
-    "Leftrightarrow": "=>",
-    "therefore": "=>",
-    "because": "=>",
-    "gg": "~",
-    "ll": "~",
-    "simeq": "~",
-    "rightarrow": "->",
-    "coloneqq": "=",
-    "triangleq": "=",
-    "equiv": "=",
-    "land": ",",
-    "wedge": ",",
-    "qquad": " ",
-    "quad": " ",
-    "langle": "<<",
-    "rangle": ">>",
-    "lVert": "||",
-    "rVert": "||",
-    "Vert": "||",
-    "|": "||",
-    "lvert": "|",
-    "rvert": "|",
-    "top": "^T",
-    "intercal": "^T",
-    "prime": "'",
-    "sum": "sum",
-    "sqrt": "sqrt",
-    "forall": "for",
-    "mid": "|",
-    "colon": ":",
-    "ldots": "...",
-    "dots": "...",
-    "cdots": "...",
-    "mathbb": "mathbb",
-    "infty": "infinity",
-    "{": "(",
-    "}": ")",
-}
-UNICODE = {
-    "≤": "<=",
-    "≥": ">=",
-    "≠": "!=",
-    "·": ".",
-    "⋅": ".",
-    "×": ".",
-    "⇒": "=>",
-    "⟹": "=>",
-    "⟺": "=>",
-    "∑": "sum",
-    "‖": "||",
-    "′": "'",
-    "ᵀ": "^T",
-    "⊤": "^T",
-    "√": "sqrt",
-    "−": "-",
-    "–": "-",
-    "∀": "for",
-    "≈": "~",
-    "∈": "in",
-    "⟨": "<<",
-    "⟩": ">>",
-    "∝": "~",
-    "≫": "~",
-    "…": "...",
-    "𝟏": "ones",
-    "≡": "=",
-    "≔": "=",
-}
-LOWERED, RAISED = (
-    dict(zip("₀₁₂₃₄₅₆₇₈₉ᵢⱼₖₙ", "0123456789ijkn", strict=True)),
-    dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)),
+SIGNS = _table(
+    "le:<= leq:<= leqslant:<= ge:>= geq:>= geqslant:>= ne:!= neq:!= lt:< gt:> cdot:. times:. bullet:. ast:. circ:. "
+    "approx:~ propto:~ gg:~ ll:~ simeq:~ sim:~ to:-> rightarrow:-> longrightarrow:-> mapsto:-> in:in "
+    "implies:=> Rightarrow:=> Longrightarrow:=> iff:=> Leftrightarrow:=> Longleftrightarrow:=> therefore:=> because:=> "
+    "impliedby:=> coloneqq:= triangleq:= equiv:= land:, wedge:, langle:<< rangle:>> lVert:|| rVert:|| Vert:|| |:|| "
+    "lvert:| rvert:| mid:| vert:| top:^T intercal:^T prime:' sum:sum forall:for colon:: ldots:... dots:... cdots:... "
+    "dotsc:... infty:infinity {:( }:) lbrace:( rbrace:) lbrack:( rbrack:) lparen:( rparen:) ell:l div:/"
 )
-SKIPPED = {
-    *(
-        "left",
-        "right",
-        "big",
-        "Big",
-        "bigg",
-        "Bigg",
-        "bigl",
-        "bigr",
-        "Bigl",
-        "Bigr",
-        "biggl",
-        "biggr",
-        "Biggl",
-        "Biggr",
-    ),
-    *(
-        ",",
-        ";",
-        "!",
-        ":",
-        " ",
-        "displaystyle",
-        "textstyle",
-        "limits",
-        "nolimits",
-        "middle",
-        "nonumber",
-        "notag",
-        "hfill",
-    ),
-    *("small", "rm", "bf", "it", "strut", "qed", "square", "blacksquare", "Box", "label", "tag"),
-}
-_TEXT = ("text", "mathrm", "operatorname", "textrm", "mathsf", "mathtt", "textbf", "textit", "mbox", "textsf", "emph")
+PAUSES = ("qquad", "quad", "enspace", "hspace", "newline")
+UNICODE = _table(
+    "≤:<= ≥:>= ≠:!= ⩽:<= ⩾:>= ·:. ⋅:. ×:. ∗:. ⇒:=> ⟹:=> ⟺:=> ⇔:=> ∴:=> →:-> ∑:sum ‖:|| ∥:|| ′:' ᵀ:^T ⊤:^T √:sqrt "
+    "−:- –:- ∀:for ≈:~ ∝:~ ≫:~ ≪:~ ∈:in ⟨:<< ⟩:>> …:... 𝟏:ones 𝟙:ones ≡:= ≔:= ÷:/"
+)
+LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉ᵢⱼₖₙₘₚₗᵣₜ", "0123456789ijknmplrt", strict=True))
+RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
+SKIPPED = _words(
+    "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr , ; ! : > displaystyle textstyle "
+    "limits nolimits middle nonumber notag hfill small rm bf it strut qed square blacksquare Box label tag mathstrut "
+    "thinspace medspace thickspace negthinspace hline vphantom phantom par noindent centering"
+) | {" "}
+_TEXT = _words(
+    "text mathrm operatorname textrm mathsf mathtt textbf textit mbox textsf emph intertext shortintertext textnormal "
+    "mathit"
+)
 _PIECE = re.compile(
     r"(?P<space>\s+|~)|(?P<cmd>\\(?:[A-Za-z]+\*?|.))|(?P<num>\d+(?:\.\d+)?)|(?P<name>[A-Za-z]+)"
     r"|(?P<op><=>|=>|<=|>=|!=|:=|==|->|\.\.\.|\|\||\*\*|[-+*/^_=<>(){}\[\]|,.;:'&~!])|(?P<other>.)",
@@ -184,7 +77,7 @@ _PIECE = re.compile(
 )
 
 
-def read_tokens(text: str, *, latex: bool, names: frozenset[str] = frozenset()) -> list[Token]:
+def read_tokens(text: str, *, names: frozenset[str] = frozenset()) -> list[Token]:
     """The tokens of a formula; letters that stand together are a product, unless they are a known name."""
     tokens: list[Token] = []
     place, spaced = 0, False
@@ -199,13 +92,13 @@ def read_tokens(text: str, *, latex: bool, names: frozenset[str] = frozenset()) 
             spaced = False
             continue
         else:
-            tokens += _plain_tokens(found, spaced, latex, names)
+            tokens += _plain_tokens(found, spaced, names)
             spaced = False
         place = found.end()
     return tokens
 
 
-def _plain_tokens(found: re.Match[str], spaced: bool, latex: bool, names: frozenset[str]) -> list[Token]:
+def _plain_tokens(found: re.Match[str], spaced: bool, names: frozenset[str]) -> list[Token]:
     place = found.start()
     if found["num"]:
         return [Token("num", found["num"], place, spaced)]
@@ -251,54 +144,55 @@ WORDS = frozenset(
 )
 
 
+_STRUCTURE = _table(
+    "frac:frac tfrac:frac dfrac:frac cfrac:frac sqrt:sqrt boxed:boxed underbrace:underbrace overbrace:underbrace "
+    "underline:boxed overline:tilde tilde:tilde hat:tilde bar:tilde widetilde:tilde widehat:tilde"
+)
+_LETTERING = _words("mathbf boldsymbol bm mathbb vec mathcal mathbbm pmb mathds bold")
+_UNSEEN = _words("label tag qedhere phantom hphantom vphantom color hspace vspace ref eqref")
+
+
 def _read_command(text: str, found: re.Match[str], tokens: list[Token], spaced: bool) -> int:
     """The tokens of a LaTeX command; returns where reading goes on."""
-    name, place, end = found["cmd"][1:], found.start(), found.end()
-    if name in (
-        "frac",
-        "tfrac",
-        "dfrac",
-        "sqrt",
-        "boxed",
-        "underbrace",
-        "overbrace",
-        "tilde",
-        "hat",
-        "bar",
-        "widetilde",
-    ):
-        name = {"tfrac": "frac", "dfrac": "frac", "overbrace": "underbrace", "widetilde": "tilde"}.get(name, name)
-        kind = "name" if name == "sqrt" else "cmd"
-        tokens.append(Token(kind, name, place, spaced))
-        if name == "frac" and (short := re.match(r"\s*(\d)(\d)", text[end:])):  # \frac12
-            tokens += [
-                Token("op", c, place) if c in "{}" else Token("num", c, place) for c in f"{{{short[1]}}}{{{short[2]}}}"
-            ]
-            return end + short.end()
-        return end
-    if name.rstrip("*") in _TEXT:
+    name, place, end = found["cmd"][1:].rstrip("*"), found.start(), found.end()
+    if name in _STRUCTURE:
+        name = _STRUCTURE[name]
+        tokens.append(Token("name" if name == "sqrt" else "cmd", name, place, spaced))
+        short = re.match(r"\s*(\d)(\d)", text[end:]) if name == "frac" else None  # \frac12
+        for sign in f"{{{short[1]}}}{{{short[2]}}}" if short else "":
+            tokens.append(Token("num" if sign.isdigit() else "op", sign, place))
+        return end + short.end() if short else end
+    if name in _UNSEEN or name in ("begin", "end"):
+        end = read_group(text, end)[1] if text[end : end + 1] == "{" else end
+        return read_group(text, end)[1] if text[found.start() : end].endswith("{array}") else end
+    if name in _TEXT | _LETTERING | {"overset", "stackrel", "underset"}:
         inside, end = read_group(text, end)
-        tokens += _text_tokens(inside, place, spaced)
+        if name in ("overset", "stackrel", "underset"):  # the remark above a sign is not part of the line
+            inside, end = read_group(text, end)
+        tokens += _inner_tokens(name, inside, place, spaced)
         return end
-    if name in ("mathbf", "boldsymbol", "bm", "mathbb", "vec", "mathcal"):
-        inside, end = read_group(text, end)
-        tokens += [Token("name", "ones", place, spaced)] if inside.strip() == "1" else read_tokens(inside, latex=True)
-        return end
-    if name in ("begin", "end", "label", "tag", "qedhere"):
-        return read_group(text, end)[1] if text[end : end + 1] == "{" else end
     if name in GREEK or name in KNOWN or name in SAME:
         tokens.append(Token("name", SAME.get(name, name), place, spaced))
     elif name == "\\":
         tokens.append(Token("op", "\\\\", place, spaced))
-    elif name == "succeq" or name == "includegraphics":
+    elif name == "includegraphics":
         raise NotRead(place, "a formula that can be typed; pictures are not read")
-    elif SIGNS.get(name) == " ":
+    elif name in PAUSES:
         tokens.append(Token("op", ";", place, True))
     elif name in SIGNS:
         tokens += _sign_tokens(SIGNS[name], place, spaced)
     elif name not in SKIPPED:
         raise NotRead(place, f"a command that this page knows; \\{name} is not one of them")
-    return end
+    return end + (name in ("left", "right") and text[end : end + 1] == ".")
+
+
+def _inner_tokens(name: str, inside: str, place: int, spaced: bool) -> list[Token]:
+    """What stands in the braces of a command that changes letters, or sets words."""
+    if name in _TEXT:
+        return _text_tokens(inside, place, spaced)
+    if name in _LETTERING and inside.strip() == "1":
+        return [Token("name", "ones", place, spaced)]
+    return [Token(one.kind, one.text, place, one.spaced) for one in read_tokens(inside)]
 
 
 def _text_tokens(inside: str, place: int, spaced: bool) -> list[Token]:

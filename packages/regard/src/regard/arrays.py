@@ -290,7 +290,7 @@ FITTING = {"matrix": "weights", "target": "target", "queries": "queries"}  # exa
 
 
 def _example_hint(file: Path, thing: str) -> str:
-    """What to type where one only wants to try: a built-in example, which any array may be replaced by."""
+    """What somebody who only wants to try can type instead: a built-in example."""
     name = file.stem.lower() if file.stem.lower() in EXAMPLES else FITTING.get(thing.split()[0], "keys")
     return f"or try example:{name} in its place (regard example lists them)"
 

@@ -52,7 +52,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def similar_names(name: str, names: Iterable[str], *, most: int = 1, cutoff: float = 0.5) -> list[str]:
-    """The names that one which is not there was probably meant to be, the nearest first.
+    """The known names that an unknown one was probably meant to be, nearest first.
 
     >>> similar_names("kyes", ["keys", "values"])
     ['keys']

@@ -31,7 +31,7 @@ EXTRAS = {
 
 
 def require(what: str, *packages: str, extra: str | None = None) -> None:
-    """Raise InputError with the line that installs what is missing, where one of the packages is.
+    """Raise InputError, with the command that installs it, if one of the packages is missing.
 
     ``what`` is the subject of the sentence, in the singular: what the person asked for. ``extra`` names a larger
     extra than the package's own, where the smallest would only lead to the next refusal.

@@ -124,7 +124,7 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def make_folder(path: Path, *, mode: int = 0o777) -> Path:
-    """The folder, made if it is not there; what keeps it from being made is one sentence."""
+    """The folder, created if it does not exist; a failure is one sentence."""
     try:
         path.mkdir(parents=True, exist_ok=True, mode=mode)
     except (OSError, ValueError) as error:  # a null character, or half of a pair of surrogates, is a ValueError
@@ -134,7 +134,7 @@ def make_folder(path: Path, *, mode: int = 0o777) -> Path:
 
 
 def create_folder(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """A new folder with ``files`` in it, all of them or no folder at all; of two who make it at once, one does.
+    """A new folder with ``files`` in it, all of them or no folder at all; if two create it at once, one succeeds.
 
     False: there is a folder with something in it, which is left as it is.
     """

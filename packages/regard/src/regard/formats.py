@@ -95,7 +95,7 @@ class _PiecewiseFile(io.FileIO):
 
 
 def _refuse_bomb(members: list[zipfile.ZipInfo], packed: int, thing: str) -> None:
-    """All that the members say they are, whether or not they share bytes of the file; no more than that is unpacked."""
+    """Refuse an archive whose members claim too many bytes in all; none is unpacked beyond what it claims."""
     for info in members:
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # Python unpacks these without bound
             raise InputError(f"{thing} is packed in a way that NumPy does not use; write it again with numpy.savez.")
@@ -128,7 +128,7 @@ def from_safetensors(data: Bytes, name: str | None, thing: str, notes: list[str]
 
 
 def safetensors_entries(data: Bytes, thing: str) -> tuple[dict[str, tuple[str, tuple[int, ...], int, int]], int]:
-    """Type, shape and place of every tensor, and where the numbers start; refused is what the format itself refuses.
+    """Type, shape and place of every tensor, and where the numbers start; what the format forbids is refused.
 
     The tensors must fill the file one after another: no gap, no overlap, nothing behind the last, no name twice.
     """

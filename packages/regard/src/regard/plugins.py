@@ -27,7 +27,7 @@ def plugin_names(group: str) -> list[str]:
 
 
 def load_plugin(group: str, name: str, *, what: str) -> Any:
-    """One of them; where it is not installed, ``what`` (the subject of a sentence) needs its distribution.
+    """One plugin; if it is not installed, the error says that ``what`` needs its distribution.
 
     >>> load_plugin(QUESTION_KINDS, "no such kind", what="This question")
     Traceback (most recent call last):

@@ -8,19 +8,19 @@ STOPPING = "Ctrl-C stops it, and the same command goes on later"  # said before 
 
 
 class Progress(Protocol):
-    """Told how far the work is: ``done`` of ``total``; an exception it raises stops the work."""
+    """Called with how far the work is: ``done`` of ``total``; an exception it raises stops the work."""
 
     def __call__(self, done: int, total: int, /) -> None: ...
 
 
 class Notify(Protocol):
-    """Told one line for a person, as soon as it is known."""
+    """Called with one line for a person, as soon as it is known."""
 
     def __call__(self, line: str, /) -> None: ...
 
 
 def ignore(line: str, /) -> None:
-    """Where nobody listens."""
+    """Drop the line: nobody listens."""
 
 
 def duration(seconds: float) -> str:

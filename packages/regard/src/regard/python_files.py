@@ -79,7 +79,7 @@ def _folders(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _where(error: BaseException, path: str | os.PathLike[str]) -> str:
-    """Of a module that is not there: where it was looked for first."""
+    """Where a missing module was looked for first."""
     if not isinstance(error, ModuleNotFoundError):
         return ""
     return f" (looked for in {' and '.join(_folders(path))}, then among what is installed)"

@@ -94,6 +94,6 @@ def plain(value: Any) -> Any:
 
 
 def _of_numpy(value: Any) -> bool:
-    """Is it an array or a number of NumPy's? Where nobody has loaded NumPy nothing is, and it stays unloaded."""
+    """Whether a value is NumPy's array or number; NumPy is not loaded to find out."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))

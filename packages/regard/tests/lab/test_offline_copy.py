@@ -207,7 +207,7 @@ def test_the_first_state_of_a_page_is_its_start_and_every_state_can_be_read(name
     for grid in held:
         assert not set(grid.fixed) & set(grid.axes)
         assert all(len(set(values)) == len(values) for values in grid.axes.values())
-        for action in grid.deeds.values():
+        for action in grid.actions.values():
             count = len(grid.axes[action["word"]])
             assert len(action.get("numbers", [0] * count)) == count
     if name not in ("translator", "models", "copy"):

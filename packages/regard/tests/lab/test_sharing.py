@@ -251,7 +251,7 @@ def test_a_notebook_on_another_machine_gets_a_page_of_one_piece():
     assert shown._repr_html_().startswith('<iframe srcdoc="')
     assert 'height="500"' in shown._repr_html_()
     assert shown.address == ""
-    assert "of one piece" in str(shown)
+    assert "in one file" in str(shown)
     assert not notebook._users
 
 

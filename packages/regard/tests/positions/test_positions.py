@@ -136,7 +136,7 @@ def test_effort_stops_a_search_and_says_so() -> None:
     found = positions(dim=20, length=10**13, effort=10**5)
     assert found.answer
     assert found.searched < 10**13
-    assert "raise it to go on" in str(found)
+    assert "a larger effort goes on" in str(found)
     assert f"among the first {found.searched:,}" in str(found)
 
 

@@ -1,4 +1,4 @@
-"""The bench of the page on copying: keys, a query, the chosen keys, and what a hand can do to them."""
+"""The setup of the page on copying: keys, a query, the chosen keys, and what a hand can do to them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CopySetup:
         return float(np.linalg.norm(self.vector))
 
     def words(self) -> dict[str, str]:
-        """The bench as words of the address."""
+        """The setup as words of the address."""
         return {
             "space": self.space,
             "keys": format_rows(self.rows),
@@ -95,7 +95,7 @@ def _shortest_query(rows: tuple[tuple[float, ...], ...], chosen: tuple[int, ...]
 
 
 def read_setup(state: State) -> CopySetup:
-    """The bench that the words of an address describe."""
+    """The setup that the words of an address describe."""
     space = state.choice("space", ("plane", "sphere"))
     rows = state.rows("keys", width=2, most=MOST, size=360)
     return CopySetup(
@@ -108,30 +108,30 @@ def read_setup(state: State) -> CopySetup:
     )
 
 
-def apply_actions(bench: CopySetup, actions: str) -> tuple[CopySetup, tuple[str, ...]]:
-    """The bench after every action in turn, and why some could not be done; a single one that cannot be is refused.
+def apply_actions(setup: CopySetup, actions: str) -> tuple[CopySetup, tuple[str, ...]]:
+    """The setup after every action in turn, and why some could not be done; a single one that cannot be is refused.
 
     >>> actions = "nudge 0 left; nudge 0 left; choose 9; nudge 0 left"
-    >>> bench, complaints = apply_actions(read_setup(State({}, start=START)), actions)
-    >>> bench.rows[0], complaints
+    >>> setup, complaints = apply_actions(read_setup(State({}, start=START)), actions)
+    >>> setup.rows[0], complaints
     ([0.85, 1.0], ('There is no key 9; keys are counted from 0 to 4.',))
     """
     one_by_one = [action for action in actions.split(";") if action.strip()]
     if len(one_by_one) == 1:
-        return apply_action(bench, one_by_one[0]), ()
+        return apply_action(setup, one_by_one[0]), ()
     if len(one_by_one) > QUEUE:
         raise InputError(f"A page does {QUEUE} things at once at most, not {len(one_by_one)}.")
     complaints = []
     for action in one_by_one:
         try:
-            bench = apply_action(bench, action)
+            setup = apply_action(setup, action)
         except InputError as error:  # the others were done by the same hand, and still count
             complaints.append(str(error))
-    return bench, tuple(dict.fromkeys(complaints))
+    return setup, tuple(dict.fromkeys(complaints))
 
 
-def apply_action(bench: CopySetup, action: str) -> CopySetup:
-    """The bench after one action: move, nudge, choose, start, use, norm, turn, add, remove; or none.
+def apply_action(setup: CopySetup, action: str) -> CopySetup:
+    """The setup after one action: move, nudge, choose, start, use, norm, turn, add, remove; or none.
 
     >>> apply_action(read_setup(State({}, start=START)), "choose 0").chosen
     [0, 4]
@@ -143,74 +143,74 @@ def apply_action(bench: CopySetup, action: str) -> CopySetup:
             space, keys, query, chosen = STARTS[" ".join(name)]
             return read_setup(State({"space": space, "keys": keys, "q": query, "to": chosen}, start=START))
         case ["move", item, x, y]:
-            _move_point(bench, item, lambda old: bench.scene.put(old, _number(x), _number(y)))
+            _move_point(setup, item, lambda old: setup.scene.put(old, _number(x), _number(y)))
         case ["nudge", item, word]:
-            _move_point(bench, item, lambda old: bench.scene.step(old, *direction(word)))
+            _move_point(setup, item, lambda old: setup.scene.step(old, *direction(word)))
         case ["choose", index]:
-            bench.chosen = sorted(set(bench.chosen) ^ {_key_index(bench, index)})
+            setup.chosen = sorted(set(setup.chosen) ^ {_key_index(setup, index)})
         case ["use", "shortest"]:
-            _use_shortest(bench)
+            _use_shortest(setup)
         case ["norm", size]:
-            _rescale(bench, _number(size))
+            _rescale(setup, _number(size))
         case ["turn", across, upwards]:
-            bench.view = Sphere(0, 0).step(bench.view, round(_number(across)), round(_number(upwards)))
+            setup.view = Sphere(0, 0).step(setup.view, round(_number(across)), round(_number(upwards)))
         case ["add"]:
-            _add_key(bench)
-        case ["remove"] if len(bench.rows) > 1:
-            bench.rows.pop()
-            bench.chosen = [i for i in bench.chosen if i < len(bench.rows)]
+            _add_key(setup)
+        case ["remove"] if len(setup.rows) > 1:
+            setup.rows.pop()
+            setup.chosen = [i for i in setup.chosen if i < len(setup.rows)]
         case _:
             raise InputError(f"The page cannot do {action!r} here.")
-    return bench
+    return setup
 
 
-def _move_point(bench: CopySetup, item: str, change: Callable[[list[float]], list[float]]) -> None:
+def _move_point(setup: CopySetup, item: str, change: Callable[[list[float]], list[float]]) -> None:
     """Change the place of a point: q, the query, or a key's number. In the plane a query is drawn at a fifth."""
     if item != "q":
-        index = _key_index(bench, item)
-        bench.rows[index] = change(bench.rows[index])
-    elif bench.space == "plane":
-        bench.query = [round(x / QUERY, 2) for x in change([QUERY * x for x in bench.query])]
+        index = _key_index(setup, item)
+        setup.rows[index] = change(setup.rows[index])
+    elif setup.space == "plane":
+        setup.query = [round(x / QUERY, 2) for x in change([QUERY * x for x in setup.query])]
     else:
-        bench.query = change(bench.query)
+        setup.query = change(setup.query)
 
 
-def _use_shortest(bench: CopySetup) -> None:
-    shortest = bench.design()
+def _use_shortest(setup: CopySetup) -> None:
+    shortest = setup.design()
     if shortest is None or isinstance(shortest, str) or shortest.query is None:
         raise InputError("There is no shortest query to take: choose keys that a query can serve.")
-    bench.query = bench.scene.words(shortest.query)
+    setup.query = setup.scene.words(shortest.query)
 
 
-def _rescale(bench: CopySetup, size: float) -> None:
-    if bench.space == "sphere":
-        bench.query = [*bench.query[:2], size]
-    elif bench.norm > 0:
-        bench.query = [round(size * x / bench.norm, 4) for x in bench.vector.tolist()]
+def _rescale(setup: CopySetup, size: float) -> None:
+    if setup.space == "sphere":
+        setup.query = [*setup.query[:2], size]
+    elif setup.norm > 0:
+        setup.query = [round(size * x / setup.norm, 4) for x in setup.vector.tolist()]
     else:
-        bench.query = [size, 0.0]
+        setup.query = [size, 0.0]
 
 
-def _add_key(bench: CopySetup) -> None:
-    if len(bench.rows) >= MOST:
+def _add_key(setup: CopySetup) -> None:
+    if len(setup.rows) >= MOST:
         raise InputError(f"The drawing has room for {MOST} keys; take one away first.")
-    bench.rows.append(_free_place(bench))
+    setup.rows.append(_free_place(setup))
 
 
-def _free_place(bench: CopySetup) -> list[float]:
+def _free_place(setup: CopySetup) -> list[float]:
     """Of a grid of places that can be seen, the one that is farthest from all keys: a new key hides none."""
-    if bench.space == "plane":
+    if setup.space == "plane":
         grid = [[x / 4, y / 4] for x in range(-6, 7) for y in range(-6, 7)]
     else:
-        grid = [[(bench.view[0] + x + 180) % 360 - 180, y] for x in range(-60, 61, 20) for y in range(-60, 61, 20)]
-    places = bench.scene.keys(grid)
-    free = np.linalg.norm(places[:, None] - bench.keys[None], axis=2).min(axis=1)
+        grid = [[(setup.view[0] + x + 180) % 360 - 180, y] for x in range(-60, 61, 20) for y in range(-60, 61, 20)]
+    places = setup.scene.keys(grid)
+    free = np.linalg.norm(places[:, None] - setup.keys[None], axis=2).min(axis=1)
     return grid[int(free.round(9).argmax())]
 
 
-def _key_index(bench: CopySetup, word: str) -> int:
-    if not (is_count(word) and int(word) < len(bench.rows)):
-        raise InputError(f"There is no key {word[:20]}; keys are counted from 0 to {len(bench.rows) - 1}.")
+def _key_index(setup: CopySetup, word: str) -> int:
+    if not (is_count(word) and int(word) < len(setup.rows)):
+        raise InputError(f"There is no key {word[:20]}; keys are counted from 0 to {len(setup.rows) - 1}.")
     return int(word)
 
 

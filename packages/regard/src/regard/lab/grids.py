@@ -1,8 +1,8 @@
-"""Which states of a page a copy without Python holds: for each page a few grids, small enough to be computed at once.
+"""Which states of a page the offline copy holds: for each page a few grids, small enough to be computed at once.
 
 A grid has words that are fixed and axes, words with several values each; its states are all combinations. In the copy a
-slider goes to the nearest state that is held; what the hand does to a page in actions ("norm 5", "start hexagon") is
-said here too, as the word that it changes and the number that each value stands for.
+slider goes to the nearest state that is held. What a user does to a page in actions ("norm 5", "start hexagon") is
+listed here too: the word that an action changes, and the number that each value stands for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Grid:
 
     fixed: dict[str, str]
     axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    deeds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    actions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def states(self) -> Iterator[dict[str, str]]:
         """Every state, the last axis moving fastest.
@@ -52,7 +52,7 @@ class Grid:
 
     def to_dict(self) -> dict[str, Any]:
         axes = [{"word": word, "values": list(values)} for word, values in self.axes.items()]
-        return {"fixed": self.fixed, "axes": axes, "deeds": self.deeds}
+        return {"fixed": self.fixed, "axes": axes, "actions": self.actions}
 
 
 def grids(page: str, hidden: frozenset[str] = frozenset()) -> list[Grid]:
@@ -71,12 +71,12 @@ def grids(page: str, hidden: frozenset[str] = frozenset()) -> list[Grid]:
 
 
 def page_actions(page: str) -> dict[str, dict[str, str]]:
-    """Actions that lead to a state whatever was before."""
+    """Actions that lead to the same state from everywhere."""
     return {f"start {name}": _start_words(name) for name in STARTS} if page == "copy" else {}
 
 
 def nearby_grids(page: str, words: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
-    """The state of ``words`` and a few beside it, one word changed at a time: what a page of one piece holds."""
+    """The state of ``words`` and a few beside it, one word changed at a time: what a page in one file holds."""
     whole = {word: value for word, value in ({**pages()[page].start, **words}).items() if word != "do"}
     beside: dict[str, dict[str, Sequence[str]]] = {
         "noise": {"spread": SPREADS[1:6], "scale": SCALES[1:5]},
@@ -104,32 +104,32 @@ def _start_words(name: str) -> dict[str, str]:
 
 def _copy(words: dict[str, str], directions: int | None = None) -> list[Grid]:
     """The query in several directions and lengths; and each key alone, for several eps."""
-    bench = read_setup(State(words, start=START))
+    setup = read_setup(State(words, start=START))
     rows = list(_put_first(words["q"], _queries(words, directions or DIRECTIONS)))
     vectors = [read_setup(State({**words, "q": row}, start=START)).vector for row in rows]
-    places = bench.scene.place(QUERY * np.array(vectors))[0]
+    places = setup.scene.place(QUERY * np.array(vectors))[0]
     rest = {name: value for name, value in words.items() if name != "q"}
     by_norm = {"word": "q", "numbers": [[float(np.linalg.norm(v))] for v in vectors], "like": _angles(vectors)}
     moved = Grid(
         fixed=rest,
         axes={"q": tuple(rows)},
-        deeds={"norm": by_norm, "move q": {"word": "q", "numbers": places.round(4).tolist()}},
+        actions={"norm": by_norm, "move q": {"word": "q", "numbers": places.round(4).tolist()}},
     )
-    alone = tuple(str(key) for key in range(len(bench.rows)))
+    alone = tuple(str(key) for key in range(len(setup.rows)))
     chosen = tuple(dict.fromkeys([words["to"], *alone]))
     eps = tuple(dict.fromkeys([words["eps"], *EPS]))
     rest = {name: value for name, value in words.items() if name not in ("to", "eps")}
     pressed = {"word": "to", "numbers": [[float(one)] if one in alone else [-1.0] for one in chosen]}
-    return [moved, Grid(fixed=rest, axes={"to": chosen, "eps": eps}, deeds={"choose": pressed})]
+    return [moved, Grid(fixed=rest, axes={"to": chosen, "eps": eps}, actions={"choose": pressed})]
 
 
 def _queries(words: dict[str, str], directions: int) -> list[str]:
     """Words of queries around the circle, or along the one that is there."""
-    bench = read_setup(State(words, start=START))
-    if bench.space == "sphere":
-        turned = [(bench.query[0] + 360 * k / directions + 180) % 360 - 180 for k in range(directions)]
-        return [format_rows([[round(turn, 1), bench.query[1], norm]]) for turn in turned for norm in NORMS]
-    x, y = bench.query
+    setup = read_setup(State(words, start=START))
+    if setup.space == "sphere":
+        turned = [(setup.query[0] + 360 * k / directions + 180) % 360 - 180 for k in range(directions)]
+        return [format_rows([[round(turn, 1), setup.query[1], norm]]) for turn in turned for norm in NORMS]
+    x, y = setup.query
     first = float(np.arctan2(y, x))
     angles = [first + 2 * np.pi * k / directions for k in range(directions)]
     return [format_rows([[round(n * np.cos(a), 3), round(n * np.sin(a), 3)]]) for a in angles for n in NORMS]
@@ -158,7 +158,7 @@ def _order(start: dict[str, str]) -> list[Grid]:
     count = len(start["text"].split())
     orders = _put_first(start["order"], [",".join(map(str, p)) for p in itertools.permutations(range(count))])
     rest = {name: value for name, value in start.items() if name not in ("order", "positions")}
-    shuffled = Grid(fixed=rest, axes={"order": orders, "positions": ("off", "on")}, deeds=_moves(orders, count))
+    shuffled = Grid(fixed=rest, axes={"order": orders, "positions": ("off", "on")}, actions=_moves(orders, count))
     axes = {
         "dim": _put_first(start["dim"], [str(dim) for dim in order.DIMS]),
         "length": _put_first(start["length"], LENGTHS),

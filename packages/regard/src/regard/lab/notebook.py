@@ -3,7 +3,7 @@
 No terminal is needed: the first page that is shown starts a lab in a thread of the notebook's own process, for pages on
 this machine only (:mod:`regard.web.frames`), and the last one that is closed ends it; it ends with the notebook in
 any case. Where the browser is on another machine than the notebook (a hub, a cloud), its 127.0.0.1 is not ours:
-``live=False`` then gives a page of one piece with the answers in it, which also stays alive in a saved notebook.
+``live=False`` then gives a page in one file with the answers in it, which also works in a saved notebook.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class NotebookPage:
     page: str
     words: dict[str, str]
     html: str
-    address: str  # empty where the page is of one piece
+    address: str  # empty for a page in one file
 
     def __str__(self) -> str:
-        where = f"at {self.address}; close() ends it" if self.address else "of one piece, with its answers in it"
+        where = f"at {self.address}; close() ends it" if self.address else "in one file, with its answers in it"
         return f"The page {self.page} of the lab, {where}. In a notebook it shows itself."
 
     def _repr_html_(self) -> str:
         return self.html
 
     def close(self) -> None:
-        """End the lab in this notebook, if no other page uses it; what is on the screen answers no more."""
+        """End the lab in this notebook, if no other page uses it; the page on the screen then answers no more."""
         with _change:
             for lab in [lab for lab, users in _users.items() if self in users]:
                 _users[lab].discard(self)
@@ -118,7 +118,7 @@ def _single_file_page(page: str, words: dict[str, str], hide: Sequence[str], hei
 
 
 def _start_lab(hidden: frozenset[str]) -> Lab:
-    """The lab of this process that hides so much; one is enough for all pages."""
+    """The lab of this process that hides these parts; all pages share it."""
     if hidden not in _running:
         lab = Lab(port=0, embed=NOTEBOOKS, hide=sorted(hidden))
         threading.Thread(target=lab.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
@@ -135,7 +135,7 @@ def _end_lab(lab: Lab) -> None:
 
 
 def _end_background_tasks() -> None:
-    """The processes in which pages open models and check claims; another question would start them again."""
+    """End the processes in which pages open models and check claims; the next question starts them again."""
     for page in pages().values():
         page.close()
 

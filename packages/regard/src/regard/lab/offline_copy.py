@@ -96,7 +96,7 @@ def export(
 
 
 def single_file_page(page: str, words: Mapping[str, str], *, hide: Sequence[str] = ()) -> str:
-    """A page in one piece: a state and a few beside it, with everything that it needs inside."""
+    """A page in one file: a state and a few beside it, with everything that it needs inside."""
     with _offline_lab([page], hide) as lab:
         held = nearby_grids(page, dict(words), lab.hidden)
         answers = [_pack_answers(_answers(lab, page, grid, _StateCounter(None, 0))) for grid in held]
@@ -118,7 +118,7 @@ def single_file_page(page: str, words: Mapping[str, str], *, hide: Sequence[str]
 
 
 class _StateCounter:
-    """How many states are done of all."""
+    """Counts the states that are done, and reports them."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
@@ -197,7 +197,7 @@ def _pack_answers(answers: dict[str, Any]) -> str:
 
 
 def _shared_files(lab: Lab, *, inside: bool = False) -> dict[str, bytes]:
-    """What all pages use; in a page of one piece the styles of look are written into the script that asks for them."""
+    """What all pages use; in a page of one file the attention page's styles stand in the script that asks for them."""
     given = {name: static_files()[name].read_text(encoding="utf-8") for name in (STYLES, LOOK, *CHARTS, "/stored.js")}
     script = bundle([*(f"/pages/{name}.js" for name in lab.pages), "/lab.js"])
     look = "data:text/css;base64," + base64.b64encode(given[LOOK].encode()).decode() if inside else "files/look.css"
@@ -216,7 +216,7 @@ def _page(lab: Lab, name: str, held: Sequence[Grid]) -> str:
     text = re.sub(r'\s*<script defer src="/charts/uPlot.iife.js"></script>', "", text)
     text = re.sub(r'\s*<script type="module" src="/lab.js"></script>', "", text)
     text = re.sub(r'href="/(?:\w+/)?([\w.]+\.\w+)"', r'href="files/\1"', text)
-    stored = {"page": name, "deeds": page_actions(name), "grids": [grid.to_dict() for grid in held]}
+    stored = {"page": name, "actions": page_actions(name), "grids": [grid.to_dict() for grid in held]}
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     inside = json.dumps(stored, ensure_ascii=False).replace("<", "\\u003c")
     head = f'{MARK}{policy}<script id="stored" type="application/json">{inside}</script>'

@@ -170,7 +170,7 @@ def _convert_formula(formula: str, inline: bool) -> str:
 def with_both_bars(mathml: str) -> str:
     """Norms as pairs: the converter leaves out which bar opens and which closes, and browsers then misplace them.
 
-    Between a root and the name of a function it leaves out the room.
+    It also leaves out the space between a root and the name of a function.
 
     >>> with_both_bars("<mo>&#x02016;</mo><mi>q</mi><mo>&#x02016;</mo>")
     '<mo form="prefix" stretchy="false">&#x02016;</mo><mi>q</mi><mo form="postfix" stretchy="false">&#x02016;</mo>'

@@ -30,7 +30,7 @@ _SCORE_AGAIN = "remove it and give the compare command again"
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run as its folder tells it."""
+    """A run, as its folder describes it."""
 
     name: str
     record: Record

@@ -42,7 +42,7 @@ class State:
         self.runs, self.folders, self.model, self.hidden = runs, tuple(folders), model, hidden
 
     def text(self, name: str) -> str:
-        """A word as it came."""
+        """A word as it was given."""
         return self.words[name]
 
     def choice(self, name: str, choices: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ class PageView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class TourTask:
     """One thing to do: said in a sentence, known by what the page shows, and words of a state in which it is done."""
 
     do: str
@@ -67,7 +67,7 @@ class Card:
     step: int
     page: str
     title: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[TourTask, ...]
     seen: str
     why: str
     start: dict[str, str] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def _shows_claim(view: PageView, *shows: str) -> bool:
 def _read_cards() -> tuple[Card, ...]:
     text = resources.files("regard.lab").joinpath("tour.toml").read_text(encoding="utf-8")
     cards = parse_toml(text)["card"]
-    return tuple(Card(**{**card, "tasks": tuple(Task(**task) for task in card["tasks"])}) for card in cards)
+    return tuple(Card(**{**card, "tasks": tuple(TourTask(**task) for task in card["tasks"])}) for card in cards)
 
 
 CARDS = _read_cards()

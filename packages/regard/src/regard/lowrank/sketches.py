@@ -158,7 +158,7 @@ class SketchCheck(Result):
 
 
 class Steps:
-    """Rows read so far, told to whoever listens."""
+    """Counts the rows read so far, and reports them."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0

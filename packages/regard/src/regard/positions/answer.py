@@ -17,9 +17,9 @@ from regard.errors import InputError
 from regard.files import check_target
 from regard.pictures import ENDINGS, save
 from regard.positions.encodings import Differences, check_base, check_dim, check_length, differences, is_odd, sinusoidal
-from regard.positions.findings import Finding, can_hold, finding_in_format, finding_in_odd_dimension, finding_in_real
 from regard.positions.nearest import Nearest, nearest_offset
 from regard.positions.number_formats import Table, check_way, implementation, round_to
+from regard.positions.pair_search import PairSearch, can_hold, search_in_format, search_in_odd_dimension, search_in_real
 from regard.positions.pictures import sketch
 from regard.positions.rows import Pair, first_equal_rows, nearest_rows
 from regard.progress import Progress
@@ -151,12 +151,12 @@ def positions(
         raise InputError(f"{kind} positions need a dimension and a length; give both dim and length.")
     if kind == "sinusoidal" and is_odd(dim):
         alone = Table(int(dim), format, through, library, check_base(base))
-        finding = finding_in_odd_dimension(alone, check_length(length), progress)
+        search = search_in_odd_dimension(alone, check_length(length), progress)
         drawn = sinusoidal(min(length, DRAWN), alone.dim, base=alone.base)
-        return replace(_result(kind, alone, length, None, finding), _table=drawn)
+        return replace(_result(kind, alone, length, None, search), _table=drawn)
     numbers = Table(check_dim(dim), format, through, library, check_base(base))
     near = _nearest_in_real(numbers, check_length(length), effort, progress)
-    closest = finding_in_real(length, near) if format == "real" else finding_in_format(numbers, length, near, progress)
+    closest = search_in_real(length, near) if format == "real" else search_in_format(numbers, length, near, progress)
     return _result(kind, numbers, length, near, closest)
 
 
@@ -180,12 +180,12 @@ def _nearest_in_real(numbers: Table, length: int, effort: int, progress: Progres
     return nearest_offset(numbers.dim, length - 1, base=numbers.base, effort=effort, progress=progress)
 
 
-def _result(kind: str, numbers: Table, length: int, near: Nearest | None, finding: Finding) -> Positions:
+def _result(kind: str, numbers: Table, length: int, near: Nearest | None, search: PairSearch) -> Positions:
     checked = None
     if kind == "rotary":
-        if finding.distance is not None:
-            low, high = finding.distance
-            finding = replace(finding, distance=(math.sqrt(2) * low * (1 - 1e-15), math.sqrt(2) * high * (1 + 1e-15)))
+        if search.distance is not None:
+            low, high = search.distance
+            search = replace(search, distance=(math.sqrt(2) * low * (1 - 1e-15), math.sqrt(2) * high * (1 + 1e-15)))
         # The bound is for tables rounded once; angles computed in a format have none, so it is not claimed there.
         shown = numbers.format if numbers.through == "real" else "real"
         checked = differences(numbers.dim, length, format=shown, base=numbers.base)
@@ -196,13 +196,13 @@ def _result(kind: str, numbers: Table, length: int, near: Nearest | None, findin
         format=numbers.format,
         through=numbers.through,
         implementation=implementation(numbers.through, numbers.library),
-        distinct=finding.equal is None,
-        equal=finding.equal,
-        nearest=finding.nearest,
-        distance=finding.distance,
-        searched=finding.searched,
-        in_doubt=finding.in_doubt,
-        reasons=finding.reasons,
+        distinct=search.equal is None,
+        equal=search.equal,
+        nearest=search.nearest,
+        distance=search.distance,
+        searched=search.searched,
+        in_doubt=search.in_doubt,
+        reasons=search.reasons,
         records=() if near is None else near.records,
         differences=checked,
         _base=numbers.base,

@@ -111,7 +111,7 @@ NO_TORCH = "needs torch: pip install 'regard[torch]'."
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """Modules of regard; the one called ``module`` has answered(thing, file, asked), which returns bytes."""
+    """Modules of regard; the one called ``module`` has respond(thing, file, asked), which returns bytes."""
 
     module: str
     doing: str  # in words, for whoever has not what it needs

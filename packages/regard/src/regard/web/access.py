@@ -39,7 +39,7 @@ class Access:
 
     def __init__(self, *, port: int) -> None:
         self.token = secrets.token_urlsafe(32)
-        self.embed_pass = secrets.token_urlsafe(32)  # for frames, which get no cookie (see embedding)
+        self.embed_pass = secrets.token_urlsafe(32)  # for frames, which get no cookie (see frames.py)
         self._name, self._value = f"regard-{port}", secrets.token_urlsafe(32)
 
     @property

@@ -35,23 +35,23 @@ def answer(state: State) -> Answer:
     answers = ANSWERS not in state.hidden
     if not answers and "use" in state.text("do"):
         raise InputError(REFUSED)
-    bench, complaints = apply_actions(read_setup(state), state.text("do"))
-    keys = bench.keys
-    own = regard.attend(bench.vector, keys, keys)
+    setup, complaints = apply_actions(read_setup(state), state.text("do"))
+    keys = setup.keys
+    own = regard.attend(setup.vector, keys, keys)
     ceilings: list[Ceiling | None] = (
         list(_ceilings(tuple(map(tuple, keys.tolist())))) if answers else [None] * len(keys)
     )
-    shortest = bench.design() if answers else None
+    shortest = setup.design() if answers else None
     return Answer(
-        picture={**_picture(bench, own, ceilings, shortest), "answers": answers},
-        numbers=_numbers(bench, own, shortest),
-        say=(*complaints, *(_say(bench, shortest) if answers else ()), *_say_inside(ceilings)),
-        formulas=(*_formulas(bench, own, shortest), *_proofs(ceilings)),
-        python=_python(bench, answers),
-        shell=_shell(bench, answers),
-        state=bench.words(),
-        why=(*why_the_shortest(bench, shortest), *why_ceilings_fall(ceilings)),
-        steps=attention_steps(bench, own),
+        picture={**_picture(setup, own, ceilings, shortest), "answers": answers},
+        numbers=_numbers(setup, own, shortest),
+        say=(*complaints, *(_say(setup, shortest) if answers else ()), *_say_inside(ceilings)),
+        formulas=(*_formulas(setup, own, shortest), *_proofs(ceilings)),
+        python=_python(setup, answers),
+        shell=_shell(setup, answers),
+        state=setup.words(),
+        why=(*why_the_shortest(setup, shortest), *why_ceilings_fall(ceilings)),
+        steps=attention_steps(setup, own),
     )
 
 
@@ -83,19 +83,19 @@ def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
 
 
 def _picture(
-    bench: CopySetup, own: Attention, ceilings: list[Ceiling | None], shortest: Design | str | None
+    setup: CopySetup, own: Attention, ceilings: list[Ceiling | None], shortest: Design | str | None
 ) -> dict[str, Any]:
-    places, behind = bench.scene.place(bench.keys)
-    degrees = "°" if bench.space == "sphere" else ""
+    places, behind = setup.scene.place(setup.keys)
+    degrees = "°" if setup.space == "sphere" else ""
     rows = [
         {
             "key": i,
-            "place": ", ".join(shortest_text(round(x, 4)) for x in bench.rows[i]) + degrees,
-            "exactly": ", ".join(shortest_text(x) for x in bench.rows[i]) + degrees,
+            "place": ", ".join(shortest_text(round(x, 4)) for x in setup.rows[i]) + degrees,
+            "exactly": ", ".join(shortest_text(x) for x in setup.rows[i]) + degrees,
             "x": places[i, 0],
             "y": places[i, 1],
             "behind": behind[i],
-            "chosen": i in bench.chosen,
+            "chosen": i in setup.chosen,
             "score": own.scores[i],
             "weight": own.weights[i],
             "ceiling": None if ceiling is None else ceiling.ceiling,
@@ -104,27 +104,27 @@ def _picture(
         }
         for i, ceiling in enumerate(ceilings)
     ]
-    (output,), (hidden,) = bench.scene.place(own.output[None])
+    (output,), (hidden,) = setup.scene.place(own.output[None])
     return {
-        "space": bench.space,
+        "space": setup.space,
         "window": WINDOW,
         "radius": Sphere.radius,
         "keys": rows,
-        "circles": bench.scene.circles(),
-        "edges": hull_edges(bench.keys),
+        "circles": setup.scene.circles(),
+        "edges": hull_edges(setup.keys),
         "output": {"x": output[0], "y": output[1], "behind": hidden, "text": _vector(own.output)},
-        "arrows": _arrows(bench, shortest),
+        "arrows": _arrows(setup, shortest),
         "eps": list(EPS),
         "starts": {name: start[0] for name, start in STARTS.items()},
-        "longest": max(LONGEST, *(math.ceil(arrow["norm"]) for arrow in _arrows(bench, shortest))),
-        "norm": bench.norm,
-        "scale": QUERY if bench.space == "plane" else QUERY * Sphere.radius,
+        "longest": max(LONGEST, *(math.ceil(arrow["norm"]) for arrow in _arrows(setup, shortest))),
+        "norm": setup.norm,
+        "scale": QUERY if setup.space == "plane" else QUERY * Sphere.radius,
     }
 
 
-def _arrows(bench: CopySetup, shortest: Design | str | None) -> list[dict[str, Any]]:
+def _arrows(setup: CopySetup, shortest: Design | str | None) -> list[dict[str, Any]]:
     """The queries in the drawing: the shortest and the textbook's, where there are any, and the user's own."""
-    shown = [("own", "your query", bench.vector)]
+    shown = [("own", "your query", setup.vector)]
     if not isinstance(shortest, str) and shortest is not None:
         if shortest.textbook is not None:
             shown.insert(0, ("textbook", "the textbook's", shortest.textbook.query))
@@ -132,7 +132,7 @@ def _arrows(bench: CopySetup, shortest: Design | str | None) -> list[dict[str, A
             shown.insert(0, ("shortest", "the shortest", shortest.query))
     arrows = []
     for kind, name, query in shown:
-        (place,), (hidden,) = bench.scene.place(QUERY * query[None])
+        (place,), (hidden,) = setup.scene.place(QUERY * query[None])
         cut = min(1.0, 0.97 * WINDOW / max(float(np.abs(place).max()), 1e-9))
         arrows.append(
             {"kind": kind, "name": name, "norm": float(np.linalg.norm(query)), "behind": hidden, "cut": cut < 1}
@@ -141,11 +141,11 @@ def _arrows(bench: CopySetup, shortest: Design | str | None) -> list[dict[str, A
     return arrows
 
 
-def _numbers(bench: CopySetup, own: Attention, shortest: Design | str | None) -> tuple[Number, ...]:
-    numbers = [Number(name="own-norm", label="norm of your query", value=bench.norm)]
-    if bench.chosen:
-        least = float(own.weights[bench.chosen].min())
-        label = "attention it gives" if len(bench.chosen) == 1 else "least attention it gives"
+def _numbers(setup: CopySetup, own: Attention, shortest: Design | str | None) -> tuple[Number, ...]:
+    numbers = [Number(name="own-norm", label="norm of your query", value=setup.norm)]
+    if setup.chosen:
+        least = float(own.weights[setup.chosen].min())
+        label = "attention it gives" if len(setup.chosen) == 1 else "least attention it gives"
         numbers.append(Number(name="own-attention", label=label, value=least, form=".6g"))
     if not isinstance(shortest, str) and shortest is not None:
         if shortest.norm is not None:
@@ -157,20 +157,20 @@ def _numbers(bench: CopySetup, own: Attention, shortest: Design | str | None) ->
     return tuple(numbers)
 
 
-def _say(bench: CopySetup, shortest: Design | str | None) -> tuple[str, ...]:
+def _say(setup: CopySetup, shortest: Design | str | None) -> tuple[str, ...]:
     if shortest is None:
         return ("Choose a key to copy, or several to share between: click its row, or press space on the point.",)
     if isinstance(shortest, str):
         return (shortest,)
-    task = _task(bench)
+    task = _task(setup)
     checked = "(proved, and rechecked by separate code)"
     if not shortest.reachable:
         most = at_most(shortest.bound or 0.0, 6)
-        return (f"No query gives {task} {_required_share(bench)}; {most} is the most there is {checked}.",)
+        return (f"No query gives {task} {_required_share(setup)}; {most} is the most there is {checked}.",)
     norm = at_most(shortest.norm or 0.0, 6)
-    first = f"The shortest query that gives {task} {_required_share(bench)} has norm {norm}: none is shorter {checked}."
+    first = f"The shortest query that gives {task} {_required_share(setup)} has norm {norm}: none is shorter {checked}."
     if shortest.norm == 0:
-        first = f"The zero query already gives {task} {_required_share(bench)} {checked}."
+        first = f"The zero query already gives {task} {_required_share(setup)} {checked}."
     if shortest.textbook is None:
         return (first, "The textbook has none here: its keys are orthonormal, or of length 1 and at least 1 apart.")
     longer = "" if not shortest.norm else f", {shortest.textbook.norm / shortest.norm:.3g} times as long"
@@ -187,27 +187,27 @@ def _say_inside(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
     return (f"Key{several} {keys} {verb} in the hull of the others and can never win: some other scores as high.",)
 
 
-def _task(bench: CopySetup) -> str:
-    keys = ", ".join(map(str, bench.chosen))
-    return f"key {keys}" if len(bench.chosen) == 1 else f"each of keys {keys}"
+def _task(setup: CopySetup) -> str:
+    keys = ", ".join(map(str, setup.chosen))
+    return f"key {keys}" if len(setup.chosen) == 1 else f"each of keys {keys}"
 
 
-def _required_share(bench: CopySetup) -> str:
-    count, eps = len(bench.chosen), bench.eps
+def _required_share(setup: CopySetup) -> str:
+    count, eps = len(setup.chosen), setup.eps
     return f"a share of 1/({count}+{eps:g}) = {1 / (count + eps):.4g}"
 
 
-def _formulas(bench: CopySetup, own: Attention, shortest: Design | str | None) -> tuple[str, ...]:
-    key = bench.chosen[0] if bench.chosen else int(own.weights.argmax())
+def _formulas(setup: CopySetup, own: Attention, shortest: Design | str | None) -> tuple[str, ...]:
+    key = setup.chosen[0] if setup.chosen else int(own.weights.argmax())
     shown = own.scores[:4] if len(own.scores) > 5 else own.scores
     terms = " + ".join(f"e^{{{score:.2f}}}" for score in shown) + r" + \dots" * (len(shown) < len(own.scores))
     weight = rf"\alpha_{{{key}}} = \frac{{e^{{q \cdot k_{{{key}}}}}}}{{\sum_i e^{{q \cdot k_i}}}} = "
     weight += rf"\frac{{e^{{{own.scores[key]:.2f}}}}}{{{terms}}} = {own.weights[key]:.4f}"
     if isinstance(shortest, str) or shortest is None or not shortest.reachable:
         return (weight,)
-    which = ", ".join(rf"\alpha_{{{i}}}" for i in bench.chosen[:3]) + r", \dots" * (len(bench.chosen) > 3)
+    which = ", ".join(rf"\alpha_{{{i}}}" for i in setup.chosen[:3]) + r", \dots" * (len(setup.chosen) > 3)
     least = rf"\min \lVert q \rVert = {tex(shortest.norm or 0.0, 6)} \quad\text{{for}}\quad "
-    least += rf"{which} \ge \frac{{1}}{{{len(bench.chosen)}+{bench.eps:g}}} = {1 / (len(bench.chosen) + bench.eps):.4f}"
+    least += rf"{which} \ge \frac{{1}}{{{len(setup.chosen)}+{setup.eps:g}}} = {1 / (len(setup.chosen) + setup.eps):.4f}"
     return (weight, least)
 
 
@@ -224,29 +224,29 @@ def _proofs(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
     return tuple(proofs[:2])
 
 
-def _python(bench: CopySetup, answers: bool) -> str:
-    verb, chosen = ("copy", bench.chosen[0]) if len(bench.chosen) == 1 else ("share", bench.chosen)
+def _python(setup: CopySetup, answers: bool) -> str:
+    verb, chosen = ("copy", setup.chosen[0]) if len(setup.chosen) == 1 else ("share", setup.chosen)
     lines = [
         "from regard import attend, design" if answers else "from regard import attend",
-        f"keys = {bench.keys.tolist()}",
-        f"query = {bench.vector.tolist()}",
+        f"keys = {setup.keys.tolist()}",
+        f"query = {setup.vector.tolist()}",
     ]
     lines.append("print(attend(query, keys, keys).weights.tolist())")
     if not answers:
         return "\n".join(lines)
-    if bench.chosen:
-        lines.append(f"print(design.{verb}(keys, {chosen}, eps={shortest_text(bench.eps)}).details())")
+    if setup.chosen:
+        lines.append(f"print(design.{verb}(keys, {chosen}, eps={shortest_text(setup.eps)}).details())")
     return "\n".join([*lines, "print(design.ceilings(keys).details())"])
 
 
-def _shell(bench: CopySetup, answers: bool) -> str:
-    keys, lines = format_rows(bench.keys.tolist()), []
-    if bench.chosen:
-        verb, chosen = "copy" if len(bench.chosen) == 1 else "share", " ".join(map(str, bench.chosen))
-        lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(bench.eps)} --details')
+def _shell(setup: CopySetup, answers: bool) -> str:
+    keys, lines = format_rows(setup.keys.tolist()), []
+    if setup.chosen:
+        verb, chosen = "copy" if len(setup.chosen) == 1 else "share", " ".join(map(str, setup.chosen))
+        lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(setup.eps)} --details')
     lines.append(f'regard design ceiling --keys "{keys}" --all-rows')
     lines = lines if answers else []
-    code = f"from regard import attend; k = {bench.keys.tolist()}; print(attend({bench.vector.tolist()}, k, k).weights)"
+    code = f"from regard import attend; k = {setup.keys.tolist()}; print(attend({setup.vector.tolist()}, k, k).weights)"
     return "\n".join([*lines, f'python -c "{code}"'])
 
 
@@ -266,15 +266,15 @@ PAGE = Page(
 # What is explained ---------------------------------------------------------------------------------------------------
 
 
-def attention_steps(bench: CopySetup, own: Attention) -> tuple[Step, ...]:
+def attention_steps(setup: CopySetup, own: Attention) -> tuple[Step, ...]:
     """From the query to the output in four steps, with the numbers of the table beside the picture."""
-    others = [key for key in range(len(bench.rows)) if key not in bench.chosen]
-    few = sorted([*bench.chosen, *others][:SHOWN])
-    more = r"\;\dots" * (len(bench.rows) > SHOWN)
+    others = [key for key in range(len(setup.rows)) if key not in setup.chosen]
+    few = sorted([*setup.chosen, *others][:SHOWN])
+    more = r"\;\dots" * (len(setup.rows) > SHOWN)
     powers = np.exp(own.scores - own.scores.max())
-    query = _latex_vector(bench.vector)
+    query = _latex_vector(setup.vector)
     scores = [
-        rf"s_{{{i}}} = k_{{{i}}}\cdot q = {_latex_vector(bench.keys[i])}\cdot {query} = {own.scores[i]:.2f}"
+        rf"s_{{{i}}} = k_{{{i}}}\cdot q = {_latex_vector(setup.keys[i])}\cdot {query} = {own.scores[i]:.2f}"
         for i in few
     ]
     exponentials = [
@@ -291,13 +291,13 @@ def attention_steps(bench: CopySetup, own: Attention) -> tuple[Step, ...]:
     )
 
 
-def why_the_shortest(bench: CopySetup, shortest: Design | str | None) -> tuple[Explanation, ...]:
+def why_the_shortest(setup: CopySetup, shortest: Design | str | None) -> tuple[Explanation, ...]:
     """Why the shortest query does not point where its key does, where that is so."""
-    if isinstance(shortest, str) or shortest is None or len(bench.chosen) != 1:
+    if isinstance(shortest, str) or shortest is None or len(setup.chosen) != 1:
         return ()
     if shortest.query is None or not shortest.norm:
         return ()
-    key = bench.keys[bench.chosen[0]]
+    key = setup.keys[setup.chosen[0]]
     cosine = float(shortest.query @ key) / (shortest.norm * float(np.linalg.norm(key)) or 1.0)
     if cosine > AWAY:
         return ()

@@ -76,19 +76,19 @@ class Outputs:
 
 def answer(state: State) -> Answer:
     """The sentence through the layer, and what is known about the positions."""
-    desk = _read_setup(state)
+    setup = _read_setup(state)
     for action in state.text("do").split(";")[:QUEUE]:
-        _apply_action(desk, action.split())
-    outputs = _outputs(tuple(desk.words), tuple(desk.order), desk.positions, desk.dim, desk.seed)
-    positions = _positions(desk.dim, desk.length, desk.format)
+        _apply_action(setup, action.split())
+    outputs = _outputs(tuple(setup.words), tuple(setup.order), setup.positions, setup.dim, setup.seed)
+    positions = _positions(setup.dim, setup.length, setup.format)
     return Answer(
-        picture=_picture(desk, outputs),
-        numbers=_numbers(desk, outputs, positions),
-        say=_say(desk, outputs, positions),
-        formulas=_formulas(desk, outputs),
-        python=_python(desk),
-        shell=_shell(desk),
-        state=desk.state(),
+        picture=_picture(setup, outputs),
+        numbers=_numbers(setup, outputs, positions),
+        say=_say(setup, outputs, positions),
+        formulas=_formulas(setup, outputs),
+        python=_python(setup),
+        shell=_shell(setup),
+        state=setup.state(),
         why=WHY,
     )
 
@@ -119,20 +119,20 @@ def _parse_order(text: str, count: int) -> list[int]:
     return order
 
 
-def _apply_action(desk: OrderSetup, what: list[str]) -> None:
+def _apply_action(setup: OrderSetup, what: list[str]) -> None:
     """Change the order as one action says: move a word to a place, shuffle, reverse, restore."""
-    places = [str(place) for place in range(len(desk.words))]
+    places = [str(place) for place in range(len(setup.words))]
     match what:
         case []:
             return
         case ["move", source, target] if source in places and target in places:
-            desk.order.insert(int(target), desk.order.pop(int(source)))
+            setup.order.insert(int(target), setup.order.pop(int(source)))
         case ["shuffle", seed] if is_count(seed, digits=19):
-            desk.order = np.random.default_rng(int(seed)).permutation(len(desk.words)).tolist()
+            setup.order = np.random.default_rng(int(seed)).permutation(len(setup.words)).tolist()
         case ["reverse"]:
-            desk.order.reverse()
+            setup.order.reverse()
         case ["restore"]:
-            desk.order.sort()
+            setup.order.sort()
         case _:
             raise InputError(f"The page cannot do {' '.join(what)!r} here.")
 
@@ -144,9 +144,9 @@ def order_after(order: str, action: str) -> str:
     ('1,2,0', '0,1,2')
     """
     places = _parse_order(order, order.count(",") + 1)
-    desk = OrderSetup(words=[""] * len(places), order=places, positions=False, dim=2, seed=0, length=1, format="real")
-    _apply_action(desk, action.split())
-    return desk.state()["order"]
+    setup = OrderSetup(words=[""] * len(places), order=places, positions=False, dim=2, seed=0, length=1, format="real")
+    _apply_action(setup, action.split())
+    return setup.state()["order"]
 
 
 # What is computed ----------------------------------------------------------------------------------------------------
@@ -185,28 +185,28 @@ def _nearest(dim: int) -> Float:
     return np.array([min(distance for offset, distance in records if offset < length) for length in LENGTHS])
 
 
-def _rounding(desk: OrderSetup) -> float | None:
+def _rounding(setup: OrderSetup) -> float | None:
     """How near two positions must be in real arithmetic for the format to be able to round them to one."""
     unit = regard.positions.number_formats.unit_roundoff
-    return None if desk.format == "real" else float(np.sqrt(desk.dim) * unit(desk.format))
+    return None if setup.format == "real" else float(np.sqrt(setup.dim) * unit(setup.format))
 
 
 # What is shown -------------------------------------------------------------------------------------------------------
 
 
-def _picture(desk: OrderSetup, outputs: Outputs) -> dict[str, Any]:
+def _picture(setup: OrderSetup, outputs: Outputs) -> dict[str, Any]:
     scale = max(float(np.abs(outputs.first).max()), float(np.abs(outputs.second).max()), 1e-300)
-    at = LENGTHS.index(desk.length)
-    chosen = _nearest(desk.dim)
-    rounding = _rounding(desk)
+    at = LENGTHS.index(setup.length)
+    chosen = _nearest(setup.dim)
+    rounding = _rounding(setup)
     return {
-        "words": [desk.words[i] for i in desk.order],
-        "came": desk.order,
+        "words": [setup.words[i] for i in setup.order],
+        "came": setup.order,
         "first": outputs.first[:, :SHOWN] / scale,
         "second": outputs.second[:, :SHOWN] / scale,
         "differences": [f"{difference:.2g}" for difference in outputs.differences],
         "differs": outputs.differences > outputs.verdict.tolerance,
-        "shown": min(SHOWN, desk.dim),
+        "shown": min(SHOWN, setup.dim),
         "sentences": list(SENTENCES),
         "dims": list(DIMS),
         "lengths": list(LENGTHS),
@@ -218,7 +218,7 @@ def _picture(desk: OrderSetup, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def _numbers(desk: OrderSetup, outputs: Outputs, positions: Positions | str) -> tuple[Number, ...]:
+def _numbers(setup: OrderSetup, outputs: Outputs, positions: Positions | str) -> tuple[Number, ...]:
     numbers = [
         Number(name="difference", label="difference, your order", value=outputs.largest, form=".3g"),
         Number(name="gap", label=f"{TRIALS} orders of random rows", value=outputs.verdict.gap, form=".3g"),
@@ -227,17 +227,17 @@ def _numbers(desk: OrderSetup, outputs: Outputs, positions: Positions | str) -> 
     ]
     if not isinstance(positions, str) and positions.distance is not None:
         nearest = sum(positions.distance) / 2
-        numbers.append(Number(name="nearest", label=_nearest_label(desk), value=nearest, form=".6g"))
+        numbers.append(Number(name="nearest", label=_nearest_label(setup), value=nearest, form=".6g"))
     return tuple(numbers)
 
 
-def _nearest_label(desk: OrderSetup) -> str:
-    return "nearest two positions" if desk.format == "real" else f"nearest two in {desk.format}"
+def _nearest_label(setup: OrderSetup) -> str:
+    return "nearest two positions" if setup.format == "real" else f"nearest two in {setup.format}"
 
 
-def _say(desk: OrderSetup, outputs: Outputs, positions: Positions | str) -> tuple[str, ...]:
+def _say(setup: OrderSetup, outputs: Outputs, positions: Positions | str) -> tuple[str, ...]:
     told = outputs.largest > outputs.verdict.tolerance
-    if desk.order == sorted(desk.order):
+    if setup.order == sorted(setup.order):
         first = "The words are in their first order: shuffle them, and compare the two rows of colours."
     elif told:
         first = f"The layer tells the two sentences apart: some word's output differs by {outputs.largest:.3g}."
@@ -246,7 +246,7 @@ def _say(desk: OrderSetup, outputs: Outputs, positions: Positions | str) -> tupl
             f"Every word has the output that it had before, but for rounding ({outputs.largest:.2g}): the layer cannot "
             "see the order."
         )
-    return (first, _verdict(outputs.verdict), _collision(desk, positions))
+    return (first, _verdict(outputs.verdict), _collision(setup, positions))
 
 
 def _verdict(verdict: Symmetry) -> str:
@@ -259,11 +259,11 @@ def _verdict(verdict: Symmetry) -> str:
     return f"Verdict: not order-blind; g(PX) = P g(X) fails by {verdict.gap:.3g}.{swap}"
 
 
-def _collision(desk: OrderSetup, positions: Positions | str) -> str:
+def _collision(setup: OrderSetup, positions: Positions | str) -> str:
     if isinstance(positions, str):
         return positions
-    numbers = "real arithmetic" if desk.format == "real" else desk.format
-    where = f"Of {desk.length:,} positions of dimension {desk.dim} in {numbers}"
+    numbers = "real arithmetic" if setup.format == "real" else setup.format
+    where = f"Of {setup.length:,} positions of dimension {setup.dim} in {numbers}"
     if positions.equal is not None:
         first, second = positions.equal
         return f"{where}, {first} and {second} are bit for bit the same: words there could be swapped unseen."
@@ -272,61 +272,61 @@ def _collision(desk: OrderSetup, positions: Positions | str) -> str:
     return f"{where} all are distinct; the nearest two are {positions.nearest[0]} and {positions.nearest[1]}."
 
 
-def _formulas(desk: OrderSetup, outputs: Outputs) -> tuple[str, ...]:
-    inside = r"X + \Phi" if desk.positions else "X"
+def _formulas(setup: OrderSetup, outputs: Outputs) -> tuple[str, ...]:
+    inside = r"X + \Phi" if setup.positions else "X"
     gap = rf"g(X) = \operatorname{{layer}}({inside}), \quad \max | g(PX) - P\,g(X) | = {tex(outputs.largest, 3)}"
-    return (gap, *_distances(desk))
+    return (gap, *_distances(setup))
 
 
-def _distances(desk: OrderSetup) -> tuple[str, str]:
-    near = _positions(desk.dim, desk.length, "real")
+def _distances(setup: OrderSetup) -> tuple[str, str]:
+    near = _positions(setup.dim, setup.length, "real")
     distance = (
         r"\lVert \Phi_s - \Phi_t \rVert = \sqrt{\sum_i 4 \sin^2 \frac{(t-s)\,w_i}{2}}, \quad "
-        rf"w_i = 10000^{{-2i/{desk.dim}}}"
+        rf"w_i = 10000^{{-2i/{setup.dim}}}"
     )
-    least = float(_nearest(desk.dim)[LENGTHS.index(desk.length)])
-    nearest = rf"\min_{{s < t < {desk.length}}} \lVert \Phi_s - \Phi_t \rVert = {tex(least, 6)}"
+    least = float(_nearest(setup.dim)[LENGTHS.index(setup.length)])
+    nearest = rf"\min_{{s < t < {setup.length}}} \lVert \Phi_s - \Phi_t \rVert = {tex(least, 6)}"
     if not isinstance(near, str) and near.nearest is not None:
         nearest += rf" \;\text{{at}}\; t - s = {near.nearest[1] - near.nearest[0]}"
     return distance, nearest
 
 
-def _layer(desk: OrderSetup) -> list[str]:
-    Phi = f"sinusoidal({len(desk.words)}, {desk.dim})" if desk.positions else "0"
-    return [f"f, Phi = random_layer({desk.dim}, seed={desk.seed}), {Phi}", "def g(X): return f(X + Phi)"]
+def _layer(setup: OrderSetup) -> list[str]:
+    Phi = f"sinusoidal({len(setup.words)}, {setup.dim})" if setup.positions else "0"
+    return [f"f, Phi = random_layer({setup.dim}, seed={setup.seed}), {Phi}", "def g(X): return f(X + Phi)"]
 
 
-def _python(desk: OrderSetup) -> str:
-    rows = f"np.random.default_rng([{desk.seed}, *word.encode()]).standard_normal({desk.dim})"
-    asked = f"length={len(desk.words)}, dim={desk.dim}, trials={TRIALS}"
+def _python(setup: OrderSetup) -> str:
+    rows = f"np.random.default_rng([{setup.seed}, *word.encode()]).standard_normal({setup.dim})"
+    asked = f"length={len(setup.words)}, dim={setup.dim}, trials={TRIALS}"
     return "\n".join(
         [
             "import numpy as np",
             "from regard.positions import positions, sinusoidal",
             "from regard.symmetry import random_layer, symmetry",
-            *_layer(desk),
-            f"words = {desk.words}",
-            f"order = {desk.order}",
+            *_layer(setup),
+            f"words = {setup.words}",
+            f"order = {setup.order}",
             f"X = np.array([{rows}",
             "              for word in words])",
             "print(abs(g(X[order]) - g(X)[order]).max())",
             f"print(symmetry(g, {asked}))",
-            f'print(positions(dim={desk.dim}, length={desk.length}, format="{desk.format}"))',
+            f'print(positions(dim={setup.dim}, length={setup.length}, format="{setup.format}"))',
         ]
     )
 
 
-def _shell(desk: OrderSetup) -> str:
-    asked = f"--length {len(desk.words)} --dim {desk.dim} --trials {TRIALS}"
+def _shell(setup: OrderSetup) -> str:
+    asked = f"--length {len(setup.words)} --dim {setup.dim} --trials {TRIALS}"
     return "\n".join(
         [
             "cat > layer.py << 'END'",
             "from regard.positions import sinusoidal",
             "from regard.symmetry import random_layer",
-            *_layer(desk),
+            *_layer(setup),
             "END",
             f"regard symmetry layer.py:g {asked}",
-            f"regard positions --dim {desk.dim} --length {desk.length} --format {desk.format}",
+            f"regard positions --dim {setup.dim} --length {setup.length} --format {setup.format}",
         ]
     )
 

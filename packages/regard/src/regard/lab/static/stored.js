@@ -4,7 +4,7 @@
 (() => {
   const plain = (words) =>
     Object.fromEntries(Object.entries(words).map(([name, word]) => [name, word.replaceAll("; ", ";")])); // as in addresses
-  const held = JSON.parse(document.getElementById("stored").textContent.replaceAll("; ", ";")); // page, actions ("deeds"), grids
+  const held = JSON.parse(document.getElementById("stored").textContent.replaceAll("; ", ";")); // page, actions, grids
   const arrived = new Map(); // the answers of a grid, once its script has come
   const waiting = new Map();
   const NOT_HELD =
@@ -48,9 +48,9 @@
 
   /** The words after one action of the hand. */
   function applyAction(words, action) {
-    if (held.deeds[action]) return { ...words, ...held.deeds[action] };
+    if (held.actions[action]) return { ...words, ...held.actions[action] };
     const known = held.grids.flatMap((grid) =>
-      Object.entries(grid.deeds)
+      Object.entries(grid.actions)
         .filter(([name]) => action === name || action.startsWith(name + " "))
         .map(([name, how]) => ({ grid, name, how })),
     );

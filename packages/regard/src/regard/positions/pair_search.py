@@ -21,7 +21,7 @@ _ALL_PAIRS = 4 * 10**10  # multiplications for all pairs of rows: some ten secon
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class PairSearch:
     """Equal rows or not, the nearest two, and why; ``distance`` is an interval."""
 
     equal: Pair | None = None
@@ -32,17 +32,19 @@ class Finding:
     reasons: tuple[str, ...]
 
 
-def finding_in_real(length: int, near: Nearest | None) -> Finding:
+def search_in_real(length: int, near: Nearest | None) -> PairSearch:
     """Real arithmetic: distinct by theorem, the nearest by proof."""
     if near is None:
-        return Finding(searched=length, reasons=("There is only one position.",))
+        return PairSearch(searched=length, reasons=("There is only one position.",))
     reasons = [
         "Proof: an equal first pair means a difference of 2 pi m, m > 0, and pi would be rational.",
         f"The nearest is proved by {near.method} over all offsets to {near.searched:,}.",
     ]
     if near.searched < length - 1:
-        reasons.append("Beyond, nothing nearer is ruled out: the search spent its effort; raise it to go on.")
-    return Finding(
+        reasons.append(
+            "Beyond, nothing nearer is ruled out: the search spent its effort; in Python, a larger effort goes on."
+        )
+    return PairSearch(
         nearest=(0, near.offset),
         distance=(near.low, near.high),
         searched=near.searched + 1,
@@ -50,18 +52,18 @@ def finding_in_real(length: int, near: Nearest | None) -> Finding:
     )
 
 
-def finding_in_format(table: Table, length: int, near: Nearest | None, progress: Progress | None) -> Finding:
+def search_in_format(table: Table, length: int, near: Nearest | None, progress: Progress | None) -> PairSearch:
     """A number format: no two equal by spacing, or else every row compared."""
     # Rounded numbers are within u/2, so equal rows are within u in each of dim numbers, and any distance is
     # within sqrt(dim) u of the real one.
     spread = math.sqrt(table.dim) * unit_roundoff(table.format) * (1 + 1e-9)
     if near is not None and near.searched == length - 1 and near.low > spread:
-        return _finding_by_spacing(table, length, near, spread, progress)
+        return _search_by_spacing(table, length, near, spread, progress)
     # comparing rows goes no farther than the proof has come: nothing is gained by it
     if near is not None and near.low > spread and LIMIT <= near.searched < length - 1:
         raise CouldNotFindOut(
             f"No two of the first {near.searched + 1:,} positions are equal, by their spacing in real arithmetic, "
-            "and the search spent its effort there; raise the effort, or choose a smaller length."
+            "and the search spent its effort there; choose a smaller length, or in Python a larger effort."
         )
     collision = _search(table, length, progress)
     if collision.equal is not None or length < 2 or not can_hold(length, table.dim):
@@ -75,7 +77,7 @@ def can_hold(length: int, dim: int) -> bool:
     return length * dim <= _HELD and length * length * dim <= _ALL_PAIRS
 
 
-def _search(table: Table, length: int, progress: Progress | None) -> Finding:
+def _search(table: Table, length: int, progress: Progress | None) -> PairSearch:
     if table.format == "float64" and table.through == "real":
         raise CouldNotFindOut(
             f"Among {length:,} positions some are too near, or unknown to be far enough, for float64 to be sure, "
@@ -90,7 +92,7 @@ def _search(table: Table, length: int, progress: Progress | None) -> Finding:
     reason = f"All {collision.searched:,} rows were compared, bit for bit."
     if collision.pair is not None:
         reason = f"It is the first such pair: the {collision.pair[1]} positions before the second are all different."
-    return Finding(
+    return PairSearch(
         equal=collision.pair,
         nearest=collision.pair,
         distance=None if collision.pair is None else (0.0, 0.0),
@@ -100,7 +102,9 @@ def _search(table: Table, length: int, progress: Progress | None) -> Finding:
     )
 
 
-def _finding_by_spacing(table: Table, length: int, near: Nearest, spread: float, progress: Progress | None) -> Finding:
+def _search_by_spacing(
+    table: Table, length: int, near: Nearest, spread: float, progress: Progress | None
+) -> PairSearch:
     """Distinct by spacing; the nearest pair has an offset whose real distance is within 2 ``spread`` of the least."""
     reason = (
         f"Proof: equal rows would be within sqrt(dim) u = {at_most(spread, 3)} of each other in real arithmetic, where "
@@ -110,12 +114,12 @@ def _finding_by_spacing(table: Table, length: int, near: Nearest, spread: float,
     offsets = offsets_within(near.high + 2 * spread, table.dim, length - 1, base=table.base, most=most)
     if len(offsets) > most or table.format == "float64":
         around = (near.low - spread, near.high + spread)
-        return Finding(
+        return PairSearch(
             distance=around, searched=length, reasons=(reason, _unnamed_reason(table, offsets, most, spread))
         )
     pair, distance = _nearest_at_offsets(table, length, offsets, progress)
     over = "The nearest is over all pairs: other offsets are too far apart in real arithmetic."
-    return Finding(nearest=pair, distance=(distance, distance), searched=length, reasons=(reason, over))
+    return PairSearch(nearest=pair, distance=(distance, distance), searched=length, reasons=(reason, over))
 
 
 def _unnamed_reason(table: Table, offsets: list[int], most: int, spread: float) -> str:
@@ -177,7 +181,7 @@ def odd_rows(table: Table, length: int) -> Float:
     return np.stack([column for pair in pairs for column in pair][: table.dim], axis=1) + 0.0  # -0.0 is 0.0
 
 
-def finding_in_odd_dimension(table: Table, length: int, progress: Progress | None) -> Finding:
+def search_in_odd_dimension(table: Table, length: int, progress: Progress | None) -> PairSearch:
     """What is known of the positions, in real arithmetic or in a format."""
     real = table.format == "real"
     held = min(length, _longest(table.dim))
@@ -189,19 +193,19 @@ def finding_in_odd_dimension(table: Table, length: int, progress: Progress | Non
     rows = odd_rows(replace(table, format="float64") if real else table, held)
     equal = None if real else first_equal_rows(rows)
     if equal is not None:
-        return Finding(equal=equal, nearest=equal, distance=(0.0, 0.0), searched=held, reasons=(_COMPARED,))
+        return PairSearch(equal=equal, nearest=equal, distance=(0.0, 0.0), searched=held, reasons=(_COMPARED,))
     if length < 2:
-        return Finding(searched=length, reasons=("There is only one position.",))
+        return PairSearch(searched=length, reasons=("There is only one position.",))
     nearest, distance = nearest_rows(rows, progress=progress)
     if not real:
-        return Finding(nearest=nearest, distance=(distance, distance), searched=held, reasons=(_COMPARED,))
+        return PairSearch(nearest=nearest, distance=(distance, distance), searched=held, reasons=(_COMPARED,))
     # Each number is rounded by at most 2^-54 (2^-53 is granted), a difference of two by twice that, dim of them.
     slack = math.sqrt(table.dim) * 2.0**-52
     around = (max(0.0, distance * (1 - 1e-13) - slack), distance * (1 + 1e-13) + slack)
     reasons = [_THEOREM[min(table.dim, 3)], f"The nearest is over all pairs of the first {held:,}, rounding included."]
     if held < length:
         reasons.append("Beyond, nothing nearer is ruled out: in an odd dimension every pair is compared.")
-    return Finding(nearest=nearest, distance=around, searched=held, reasons=tuple(reasons))
+    return PairSearch(nearest=nearest, distance=around, searched=held, reasons=tuple(reasons))
 
 
 def _longest(dim: int) -> int:

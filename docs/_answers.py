@@ -2,9 +2,10 @@
 
 A walkthrough can be read as it is: under each question it has lines with the commands that check one's own answer and
 show what a complete one contains, and ``[Our answer](answers/NAME.md)``. On the site these lines become folds: what to
-construct and how to have it checked; the checklist, to tick; and the text of that file with the claim's verdicts and
-proof. Without answers that last fold is left out, and what the items of a checklist should come to, and so is whatever
-stands between ``<!-- answers -->`` and ``<!-- end of answers -->`` on any page; the claims' pictures are not copied.
+construct and how to have it checked; the checklist, to tick; an answer that earns the marks; the text of that file with
+the claim's verdicts and proof; and our verdict on each sentence of a published solution. Without answers these last
+three are left out, and what the items of a checklist should come to, and so is whatever stands between
+``<!-- answers -->`` and ``<!-- end of answers -->`` on any page; the claims' pictures are not copied.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 
 import regard
 from regard.coursework import checklists
+from regard.coursework.problem_sets import SETS
+from regard.coursework.published_solutions import VERDICTS, assertions_of
 from regard.coursework.verdict import ClaimReport, ReadingVerdict, Status
 from regard.lab.formula_text import MEANINGS, typeset
 
@@ -26,6 +29,9 @@ LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULT
 OWN = re.compile(r"^Check your own answer: `regard claims ([a-z0-9-]+) --template.*\n\n", flags=re.MULTILINE)
 COMPLETE = re.compile(r"^What a complete answer contains: (.*)$", flags=re.MULTILINE)
 QUESTION = re.compile(r"`regard claims (\S+) ([^`]+)`")
+PUBLISHED = re.compile(
+    r"^The published solution, sentence by sentence: `regard claims (\S+) ([^`]+) --proof`$", re.MULTILINE
+)
 SIGN = re.compile("<m[io][^>]*>([^<]+)</m[io]>")
 PART = re.compile(r"<!-- answers -->.*?<!-- end of answers -->\n?", flags=re.DOTALL)
 
@@ -50,12 +56,16 @@ def on_files(files: Any, **_: Any) -> Any:
 
 def without_answers(markdown: str) -> str:
     """The page without answers, and without the parts that are marked."""
-    return PART.sub("", LINK.sub(lambda found: own(found[1]), _with_checklists(markdown, keys=False)))
+    quiet = PUBLISHED.sub("", _with_checklists(markdown, keys=False))
+    return PART.sub("", LINK.sub(lambda found: own(found[1]), quiet))
 
 
 def with_answers(markdown: str) -> str:
     """The page with every link to an answer replaced by the answer, folded."""
-    return LINK.sub(lambda found: own(found[1]) + "\n" + answer(found[1]), _with_checklists(markdown, keys=True))
+    asked = QUESTION.search(markdown)
+    of_set = asked[1] if asked is not None and asked[1] in SETS else ""
+    told = PUBLISHED.sub(lambda found: published(found[1], found[2]), _with_checklists(markdown, keys=True))
+    return LINK.sub(lambda found: own(found[1]) + "\n" + answer(found[1], of_set), told)
 
 
 def _with_checklists(markdown: str, *, keys: bool) -> str:
@@ -71,9 +81,29 @@ def checklist(name: str, question: str, *, keys: bool) -> str:
     items = "".join(f"<li>☐ {pretty(item.text)} ({item.worth})</li>" for item in found.items)
     marks = "".join(f"<li>{pretty(item.key)}</li>" for item in found.items)
     inside = f'<details class="abstract"><summary>What each should come to</summary><ol>{marks}</ol></details>'
-    return (
+    listed = (
         f'<details class="example"><summary>What a complete answer to {html.escape(found.question)} contains '
         f"({found.points} points)</summary><ol>{items}</ol>{inside if keys else ''}</details>\n"
+    )
+    if not (keys and found.full_answer):
+        return listed
+    full = f"<p>{pretty(found.full_answer)}</p>"
+    return f'{listed}\n<details class="success"><summary>An answer that earns the marks</summary>{full}</details>\n'
+
+
+def published(name: str, question: str) -> str:
+    """What the published solution says, a row per sentence: our verdict, why, and what shows it."""
+    rows = ""
+    for one in assertions_of(name, SETS[name].label(question)):
+        shown = f"<code>{html.escape(one.evidence)}</code>" if one.shows else f"<pre>{html.escape(one.python)}</pre>"
+        said = (
+            f"<td>{pretty(one.says)}</td><td><strong>{VERDICTS[one.verdict].lower()}</strong>. {pretty(one.why)}</td>"
+        )
+        rows += f"<tr>{said}<td>{shown}</td></tr>"
+    head = "<tr><th>It says</th><th>Our verdict</th><th>What shows it</th></tr>"
+    return (
+        '<details class="warning"><summary>The published solution, sentence by sentence</summary>'
+        f"<table>{head}{rows}</table></details>\n"
     )
 
 
@@ -98,14 +128,14 @@ regard claims {name} --answer my.py:{claim.function}
 """
 
 
-def answer(name: str) -> str:
+def answer(name: str, of_set: str = "") -> str:
     """A claim's answer as one fold: our text, the verdict on each reading, the proof, the command."""
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8").replace("](../", "](")
     return "\n".join(
         [
-            f'<details class="success answer" markdown>\n<summary>Our answer: {name}</summary>\n',
+            f'<details class="success answer" markdown>\n<summary>Our answer, and the finer points: {name}</summary>\n',
             text,
-            verdicts(name),
+            verdicts(name, of_set),
             proof(name),
             f"\nAgain, for numbers of your own: `regard claims {name} --check --proof`{_parameters(name)}\n",
             "</details>\n",
@@ -119,10 +149,14 @@ def _parameters(name: str) -> str:
 
 
 @cache
-def verdicts(name: str) -> str:
-    """One row per reading: what it says, the verdict, and what supports it; and one per set, where premises differ."""
+def verdicts(name: str, of_set: str = "") -> str:
+    """One row per reading: what it says, the verdict, and what supports it; and one per set, where premises differ.
+
+    The reading that has the premise of the page's own set comes first.
+    """
     checked = regard.claims[name].check()
-    rows = "".join(_row(judged) for judged in checked.judged)
+    mine = checked.for_set(of_set).deciding_reading if of_set else checked.judged[0]
+    rows = "".join(_row(judged) for judged in sorted(checked.judged, key=lambda one: one is not mine))
     readings = f"<table><tr><th>Read as</th><th>Verdict</th></tr>{rows}</table>\n"
     return readings + (_by_set(checked) if checked.premises_differ else "")
 

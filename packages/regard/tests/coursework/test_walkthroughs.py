@@ -185,6 +185,28 @@ def test_nothing_of_an_answer_is_left(name: str, hook: ModuleType) -> None:
         assert not [line for line in lines if line in bare], path.stem
 
 
+@pytest.mark.slow
+def test_what_earns_the_marks_stands_before_the_finer_points(hook: ModuleType) -> None:
+    """A set that exempts the backward draws reads its own verdict first, and the published solution comes last."""
+    whole = hook.with_answers(PAGES["self-attention-written"].read_text(encoding="utf-8"))
+    section = whole[whole.index("### (d)ii") :]
+    assert section.index("An answer that earns the marks") < section.index("finer points: two-heads-steady")
+    assert section.index("<strong>HOLDS</strong>") < section.index("<strong>REFUTED</strong>")
+    assert "sentence by sentence" not in whole
+    page = PAGES["cs224n-w25-a4"].read_text(encoding="utf-8")
+    whole = hook.with_answers(page)
+    assert whole.count("<summary>The published solution, sentence by sentence</summary>") == 11
+    assert whole.count("<strong>false</strong>") == 2
+    assert "sentence by sentence" not in hook.without_answers(page)
+    assert "earns the marks" not in hook.without_answers(page)
+
+
+def test_a_hint_asks_for_nothing_that_the_question_forbids(hook: ModuleType) -> None:
+    (text,) = [text for heading, text, _ in sections("sequence-models-hw3", hook) if heading.startswith("3(c)")]
+    hint = text.partition("<summary>Hint</summary>")[2].partition("</details>")[0]
+    assert not re.search("varian|deviation|distribution", hint)
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_a_checklist_is_on_the_page_and_its_keys_only_with_answers(name: str, hook: ModuleType) -> None:
     page = PAGES[name].read_text(encoding="utf-8")
@@ -220,7 +242,7 @@ def test_the_switch(hook: ModuleType, monkeypatch: pytest.MonkeyPatch, said: str
     monkeypatch.setenv("ANSWERS", said)
     assert hook.wanted() is expected
     page = "## Q\n\n[Our answer](answers/heads-summary.md)\n"
-    assert ("Our answer: heads-summary" in hook.on_page_markdown(page)) is expected
+    assert ("the finer points: heads-summary" in hook.on_page_markdown(page)) is expected
 
 
 def test_formulas_become_mathematics_with_their_signs_explained(hook: ModuleType) -> None:

@@ -26,8 +26,8 @@ from lab_browser import lab
 from processes import PATIENCE, wait_until
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab import server
+from regard.lab.copy_state import Plane, Sphere, hull_edges
 from regard.lab.page import Answer, mathml, pages, tex
-from regard.lab.projection import Plane, Sphere, hull_edges
 from regard.lab.server import LARGEST, WAITING, Lab
 from regard.lab.state import State, format_rows, shortest_text
 from regard.web.background_tasks import BackgroundTasks

@@ -16,11 +16,10 @@ import numpy as np
 
 import regard
 from regard.examples import example
-from regard.lab.copy_state import START, STARTS, read_setup
+from regard.lab.copy_state import QUERY, START, STARTS, read_setup
 from regard.lab.page import ANSWERS, pages
 from regard.lab.pages import claims, order, rank, translator
 from regard.lab.pages.copy import EPS
-from regard.lab.projection import QUERY
 from regard.lab.state import State, format_rows
 from regard.translator.runs.files import EXAMPLE, FOLDER
 from regard.translator.runs.settings import load_settings

@@ -16,9 +16,8 @@ from regard.pictures import BLUE, VERMILION
 from regard.pictures import figure as new_figure
 from regard.progress import Progress
 from regard.results import Result
-from regard.symmetry.maps import DTYPES, Map, checked_map, prepare
+from regard.symmetry.maps import DTYPES, SCALES, Map, arithmetics, checked_map, is_module, noise_of_rows, prepare
 from regard.symmetry.swaps import Permutation, best_swap, involution
-from regard.symmetry.torch_maps import SCALES, arithmetics, is_module, noise_of_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,7 +108,7 @@ def symmetry(
     X is one normal sample (length x dim). A difference beyond rounding refutes, with its witness; none in
     ``trials`` permutations proves nothing and says so. Tolerance: at least 64 times the map's own rounding noise
     (:func:`row_noise`), an estimate. A torch module is tested in its own type and in a float64 copy, with samples of
-    three scales (:mod:`regard.symmetry.torch_maps`).
+    three scales (:func:`regard.symmetry.maps.arithmetics`).
 
     Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row per token;
     ``kind="invariant"`` asks for map(PX) = map(X) instead; ``dtype`` is the type of X, float64 or float32, for a

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import regard
 from regard.coursework.problem_sets import SETS
@@ -11,14 +13,25 @@ from regard.errors import InputError
 from regard.lab.formula_text import typeset
 from regard.lab.page import ANSWERS, REFUSED, Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
-from regard.lab.themed_svg import draw_svg
 from regard.notation import latex_lines, readable
+from regard.pictures import figure, svg
 from regard.web.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:
     from regard.coursework.claim import Claim
     from regard.coursework.set_questions import QuestionSelection
 
+
+SVG = "http://www.w3.org/2000/svg"
+INK = {  # what matplotlib draws with, and the page's own colours
+    "#000000": "currentColor",
+    "#ffffff": "var(--paper)",
+    "#707070": "var(--soft)",
+    "#0072b2": "var(--blue)",
+    "#e69f00": "var(--one)",
+    "#d55e00": "var(--orange)",
+    "#009e73": "var(--green)",
+}
 SHOWN = ("picture", "verdict", "proof")  # each shows what is before it, too
 
 tasks = BackgroundTasks("regard.lab.pages.claims")
@@ -215,6 +228,35 @@ def draw_claim(claim: str, parameters: dict[str, float]) -> dict[str, Any]:
         return {"svg": draw_svg(lambda figure: regard.claims[claim].draw_into(figure, **chosen)), "why": ""}
     except InputError as error:  # no matplotlib: the verdicts do without
         return {"svg": "", "why": str(error)}
+
+
+def draw_svg(draw: Callable[[Any], None]) -> str:
+    """What ``draw`` puts into a new figure, as SVG for the page."""
+    made = figure()
+    draw(made)
+    return themed_svg(svg(made))
+
+
+def themed_svg(svg: str) -> str:
+    """The picture without styles, which the page's policy forbids: they become attributes, in the page's colours.
+
+    >>> themed_svg('<svg xmlns="http://www.w3.org/2000/svg"><path style="fill: #0072b2; opacity: 0.5"/></svg>')
+    '<svg xmlns="http://www.w3.org/2000/svg"><path fill="var(--blue)" opacity="0.5" /></svg>'
+    """
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ElementTree.fromstring(svg)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{{{SVG}}}style", f"{{{SVG}}}metadata"):
+                parent.remove(child)
+        for declaration in parent.attrib.pop("style", "").split(";"):
+            name, colon, value = declaration.partition(":")
+            if colon:
+                parent.set(name.strip(), INK.get(value.strip(), value.strip()))
+    for size in ("width", "height"):  # the page says how large; the viewBox how it is shaped
+        root.attrib.pop(size, None)
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def check_claim(claim: str, parameters: dict[str, float], proof: bool, of: str = "") -> dict[str, Any]:

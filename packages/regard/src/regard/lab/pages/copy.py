@@ -11,9 +11,8 @@ import numpy as np
 import regard
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
-from regard.lab.copy_state import START, STARTS, CopySetup, apply_actions, read_setup
+from regard.lab.copy_state import QUERY, START, STARTS, WINDOW, CopySetup, Sphere, apply_actions, hull_edges, read_setup
 from regard.lab.page import ANSWERS, REFUSED, Answer, Explanation, Number, Page, Step, tex
-from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
 from regard.lab.state import State, format_rows, shortest_text
 from regard.written_numbers import at_most
 

@@ -37,6 +37,7 @@ VERBS = {
     "lowrank": "Singular values, the best approximation of a rank, and its exact error, with proved bounds.",
     "subspace": "Vectors out of sums of vectors.",
     "claims": "What the coursework states, whether it holds, and why.",
+    "mistakes": "Every known way to get attention wrong: list them, see one, and try your own tests against them.",
     "assignment": "Set homework: write an assignment, try it out, make the students' files.",
     "grade": "Grade submissions: each runs in a jail, on instances drawn for its student, and against an adversary.",
     "translator": "A translator to train, score and use: a one-layer Transformer encoder, or an encoder-decoder.",

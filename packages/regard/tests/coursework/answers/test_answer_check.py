@@ -321,6 +321,11 @@ def test_a_mistake_meets_its_smallest_counterexample(name, function, said, setti
     assert {key: found.counterexample.setting[key] for key in setting} == setting
 
 
+def test_a_weight_that_float64_rounds_to_1_is_not_said_to_be_below_1() -> None:
+    said = claims["copying-condition"].check_answer(lambda n, eps: 100.0, limit=300).counterexample.said
+    assert "the others have 3.72008e-44 times its weight, more than eps = 1e-200" in said
+
+
 # the counterexample is what it says
 
 

@@ -149,12 +149,13 @@ def judge_margin(instance: Instance, margin: float) -> Ruling:
         # the upper end: a doubt that the enclosure leaves is decided for the answer
         room = balls.above(1 + balls.ball(SLACK) - total / balls.ball(eps)) if known else -math.inf
         weight = float((1 / (1 + total)).mid()) if known else 0.0
+        others = float(total.mid()) if known else math.inf
     has, needs = format_distinctly(weight, 1 / (1 + eps))
-    return Ruling(
-        room=room,
-        said=f"with n = {n:,} and every other score {margin:.6g} behind s_j, alpha_j = {has} is below "
-        f"1/(1+eps) = {needs}",
-    )
+    below = f"alpha_j = {has} is below 1/(1+eps) = {needs}"
+    if weight >= 1 / (1 + eps):  # both are 1 in float64
+        have, may = format_distinctly(others, eps)
+        below = f"the others have {have} times its weight, more than eps = {may}"
+    return Ruling(room=room, said=f"with n = {n:,} and every other score {margin:.6g} behind s_j, {below}")
 
 
 def smallest_margin(instance: Instance, margin: float) -> Best | None:

@@ -12,6 +12,8 @@ import pytest
 
 from places import DOCS
 from processes import PATIENCE
+from regard.coursework.checker.template import write_class_template
+from toy_translator import FILLED
 
 NOTEBOOK = DOCS / "notebooks" / "translator.ipynb"
 VECTORS = DOCS / "notebooks" / "word-vectors.ipynb"
@@ -105,3 +107,30 @@ def test_the_vectors_notebook_is_kept_with_its_outputs():
     assert len(figures) >= 4
     assert [f for f in figures if f not in shown] == []
     assert "/tmp/" not in json.dumps(notebook)
+
+
+@pytest.mark.slow
+def test_the_homeworks_notebook_filled_in_runs_to_its_report(tmp_path):
+    """`regard claims translator --template hw4.ipynb`, the class written, every cell run: all of it on that class."""
+    path = tmp_path / "hw4.ipynb"
+    written = write_class_template("translator", path)
+    assert written.check == f"regard claims translator --answer {path}:TransformerTranslator"
+    book = json.loads(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    for blank, answer in FILLED.items():
+        assert json.dumps(blank)[1:-1] in text
+        text = text.replace(json.dumps(blank)[1:-1], json.dumps(answer)[1:-1])
+    path.write_text(text, encoding="utf-8")
+    small = f"PAIRS, EPOCHS, SEEDS, TRIALS, OUT = 150, 1, 2, 2, {str(tmp_path / 'runs')!r}"
+    done = said(ran(path, small, tmp_path / "executed.ipynb"))
+    for part in (
+        "Best validation perplexity",
+        "95 % t-interval over seeds 0, 1",
+        "2 trials (",
+        "1 comparison, 1 study",
+    ):
+        assert part in done
+    assert "model.width = " in done  # what its constructor takes is tried
+    assert (tmp_path / "runs" / "report.html").read_text(encoding="utf-8").count("word2vec:train+frozen=true")
+    titles = ["".join(cell["source"]) for cell in book["cells"] if "".join(cell["source"]).startswith("## ")]
+    assert all(re.search(r"\((.* )?(seconds|minute)", title.splitlines()[0]) for title in titles[1:])

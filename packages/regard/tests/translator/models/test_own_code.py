@@ -18,32 +18,10 @@ from regard.translator.scoring.scores import score
 from regard.translator.studies.comparison import compare_runs
 from regard.translator.training.loop import train
 from regard.translator.training.preparation import load_data, own_run, own_settings, tokens_of
-from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
+from toy_translator import FILLED, StopError, same, stop_at, tiny, weights, write_corpus
 
 torch.set_num_threads(1)
 
-FILLED = {
-    "# write your layers here": """\
-self.tokens, self.places = nn.Embedding(source_words, width), nn.Embedding(longest, width)
-        self.queries, self.keys, self.values = (nn.Linear(width, heads * head_width) for _ in range(3))
-        self.mix = nn.Linear(heads * head_width, width)
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
-        self.inside, self.outside = nn.Linear(width, inner), nn.Linear(inner, width)
-        self.words = nn.Linear(width, target_words)
-        self.noise = nn.Dropout(0.1)""",
-    'raise NotImplementedError("write the embedding")': """\
-return self.noise(self.tokens(ids) + self.places(torch.arange(ids.shape[1])))""",
-    'raise NotImplementedError("write the attention")': """\
-q, k, v = (
-            part(x).unflatten(-1, (self.heads, self.head_width)).transpose(1, 2)
-            for part in (self.queries, self.keys, self.values)
-        )
-        weights = torch.softmax(q @ k.transpose(-1, -2) / self.head_width**0.5, dim=-1)
-        return self.norms[0](x + self.mix((weights @ v).transpose(1, 2).flatten(2)))""",
-    'raise NotImplementedError("write the feed-forward part")': """\
-return self.norms[1](y + self.outside(torch.relu(self.inside(y))))""",
-    'raise NotImplementedError("write the output")': "return self.words(z)",
-}
 NAME = "TransformerTranslator"
 
 

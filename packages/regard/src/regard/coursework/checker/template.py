@@ -6,8 +6,8 @@ import os
 
 from regard.arrays import check_target
 from regard.coursework.answers.template import Template, write_new_file
+from regard.coursework.checker.notebook_template import NAME, notebook_text
 
-NAME = "TransformerTranslator"
 SIGNATURE = f"{NAME}(source_words, target_words, ...)"
 
 TEXT = '''\
@@ -66,9 +66,11 @@ class {name}(nn.Module):
 
 
 def write_class_template(claim: str, path: str | os.PathLike[str] | None) -> Template:
-    """Write the template to a new file; one that exists is never overwritten."""
-    target = check_target(path if path is not None else f"{claim}.py", (".py",))
-    check = f"regard claims {claim} --answer {target}:{NAME}"
-    made = Template(claim=claim, path=os.fspath(target), signature=SIGNATURE, text=TEXT.format(check=check, name=NAME))
+    """Write the template to a new file; one that exists is never overwritten. A notebook goes on to the report."""
+    target = check_target(path if path is not None else f"{claim}.py", (".py", ".ipynb"))
+    text = TEXT.format(check=f"regard claims {claim} --answer {target}:{NAME}", name=NAME)
+    if target.suffix == ".ipynb":
+        text = notebook_text(text, path=target.name)
+    made = Template(claim=claim, path=os.fspath(target), signature=SIGNATURE, text=text)
     write_new_file(made)
     return made

@@ -46,6 +46,23 @@ def load_code(spec: str) -> OwnCode:
     return OwnCode(name=spec, path=path, digest=digest, make=make, fresh=fresh, table=str(table), asked_for=asked_for)
 
 
+def own_from_class(thing: type[nn.Module], *, table: str = "") -> OwnCode:
+    """A class that was written in a notebook or a session; ``table`` names its input embedding, as REGARD would."""
+    if not (isinstance(thing, type) and issubclass(thing, nn.Module)):
+        raise InputError(f"{thing!r:.60} is no class of torch modules; hand over the class, not a model made from it.")
+    asked_for: set[str] = set()
+    # of its methods, since a notebook's class has no file to read
+    parts = [inspect.getsource(part) for part in vars(thing).values() if inspect.isfunction(part)]
+    return OwnCode(
+        name=thing.__name__,
+        path="",
+        digest=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
+        make=lambda sizes: _make_module(thing, {}, sizes, thing.__name__, asked_for),
+        table=table,
+        asked_for=asked_for,
+    )
+
+
 def _declared_arguments(declared: Any, spec: str) -> dict[str, Any]:
     arguments = declared.get("arguments", {}) if isinstance(declared, dict) else None
     if not isinstance(arguments, dict):

@@ -456,5 +456,5 @@ def _result(folder: Path, model: TranslationModel, data: PreparedData) -> Traini
         wall_seconds=last.wall_seconds,
         rate=data.train.target_tokens * len(epochs) / last.cpu_seconds,
         fingerprint=data.corpus.fingerprint,
-        own=model.code.name if isinstance(model, OwnTranslator) else "",
+        own=model.code.name if isinstance(model, OwnTranslator) and model.code.path else "",
     )

@@ -47,7 +47,7 @@ check-javascript: $(BIOME)
 	$(BIOME) ci --config-path=tools --error-on-warnings $(shell git ls-files "packages/*/src/*.js")
 
 $(BIOME): tools/package-lock.json
-	npm ci --prefix tools --no-audit --no-fund --silent
+	npm install --prefix tools --no-save --no-audit --no-fund --silent
 	touch $@
 
 check-rest: $(VENV)/.ready

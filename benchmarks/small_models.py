@@ -119,10 +119,11 @@ def build(name: str, config_name: str, attn: str, settings: dict[str, Any] | Non
         largest = max(planned.named_parameters(), key=lambda pair: pair[1].numel())
         raise ValueError(f"it stays large ({count:,} weights; {largest[0]} is {tuple(largest[1].shape)})")
     torch.manual_seed(0)
-    model = model_class._from_config(kind(**chosen), attn_implementation=attn).eval()
-    with torch.no_grad():  # a fresh model may have an output projection of 0, through which nothing is seen
+    model = model_class._from_config(kind(**chosen), attn_implementation=attn).eval().float()  # some come in bfloat16
+    # A fresh model may have an output projection of 0, through which nothing is seen, and weights that nobody filled.
+    with torch.no_grad():
         for weight in model.parameters():
-            if weight.ndim > 1 and not bool(weight.any()):
+            if weight.ndim > 1 and (not bool(weight.any()) or not float(weight.abs().max()) < 1e3):
                 weight.normal_(std=0.02)
     return model
 

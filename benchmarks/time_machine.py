@@ -173,7 +173,8 @@ def verdict(fault: dict[str, Any], name: str, rows: dict[Any, Row]) -> str:
                                        for about, row in zip(seen, (before, after), strict=True))  # fmt: skip
     if failed == (True, True):
         gone = checks(before, fault["property"]) - checks(after, fault["property"])
-        return "fails after the fix too" + (f"; gone: {', '.join(sorted(gone))}" if gone else "")
+        left = ", ".join(sorted(checks(after, fault["property"])))
+        return f"caught: {', '.join(sorted(gone))} (left: {left})" if gone else "fails after the fix too"
     return {(True, False): "caught", (False, False): "missed", (False, True): "fails after the fix only"}[failed]
 
 

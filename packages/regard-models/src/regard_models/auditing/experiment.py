@@ -50,6 +50,13 @@ class View:
                 x = x if self.rows is None else x.index_select(axis, self.rows.to(x.device))
         return x
 
+    def has_places(self, x: Tensor) -> bool:
+        """Whether an axis of a tensor counts places: a state, or the last tokens that are kept, has none to protect."""
+        sizes = [n for n, chosen in self.places.items() if chosen is not None]
+        longest = _PADDED if x.ndim > 2 else 0
+        merged = bool(x.ndim) and x.shape[0] in {self.batch * n for n in self.places}
+        return merged or not sizes or any(n <= size <= n + longest for n in sizes for size in x.shape)
+
     def of_inner(self, x: Tensor) -> Tensor:
         """The same of what submodules hand on, where rows may be padded for a while."""
         protected = self.of(x)

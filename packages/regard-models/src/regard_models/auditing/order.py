@@ -20,7 +20,7 @@ from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.question import Question
 from regard_models.auditing.subject import Subject, takes
 from regard_models.auditing.trace import Record, culprit, first_to_differ, record_calls, record_views
-from regard_models.inputs.model_input import original
+from regard_models.inputs.model_input import call, original
 
 NAME = "order"
 _POSITIONS = re.compile(
@@ -46,11 +46,13 @@ def check(subject: Subject) -> Iterator[Finding]:
     if gap.is_above_rounding:
         source, place = _trace(subject, experiment)
         yield _order_finding(subject, source, place, gap.words(), numbers)
-        yield from _check_swaps(subject, parts)
+        known = [(subject.names.get(id(source), ""), source)] if source is not None else []
+        yield from _check_swaps(subject, parts or known)  # by what it does, where its name says nothing
         # Without a causal mask order came from somewhere else than these ids: relative positions, say.
         hidden = source is None and subject.streams[-1].causal is True
         yield from _check_position_ids(subject, parts if hidden else [])
         return
+    parts = parts or _constant_tables(subject)
     if not parts or subject.hangs_on_ties():
         sentence = f"It is order-blind: permuted tokens get the same, permuted ({gap.words()})."
         yield _finding(Status.NOTE, sentence, **numbers)
@@ -99,6 +101,26 @@ def position_parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
     return parts
 
 
+def _constant_tables(subject: Subject) -> list[tuple[str, nn.Module]]:
+    """Tables with a row for every place that are asked for one and the same row at all of them."""
+    base, found = subject.make(lengths=subject.short_lengths()), list[tuple[str, nn.Module]]()
+
+    def look(module: nn.Module, args: Any, output: Any) -> None:
+        ids = next((a for a in args if isinstance(a, torch.Tensor)), None)
+        enough = isinstance(module, nn.Embedding) and module.num_embeddings >= max(subject.lengths)
+        if enough and ids is not None and ids.numel() > 1 and bool((ids == ids.flatten()[0]).all()):
+            found.append((subject.names.get(id(module), ""), module))
+
+    handles = [m.register_forward_hook(look) for m in original(subject.module).modules() if isinstance(m, nn.Embedding)]
+    try:
+        with torch.no_grad(), subject.running():
+            call(subject.module, subject.inputs(base))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
 def _order_finding(
     subject: Subject, source: nn.Module | None, place: Culprit | None, words: str, numbers: dict[str, Any]
 ) -> Finding:
@@ -141,6 +163,9 @@ def _first_to_ignore(base: list[Record], still: list[Record], other: list[Record
 def _check_swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
     """Swap neighbours, and places that look alike, one pair for each example: two that share a position are seen so."""
     if not parts or len(subject.streams) > 1:
+        why = "it has two rows of tokens" if parts else "nothing in it is seen to bring positions in"
+        sentence = f"Whether two places share a position was not asked: {why}."
+        yield Finding(property=NAME, check="neighbours", status=Status.NOT_APPLICABLE, sentence=sentence)
         return
     length = subject.lengths[0]
     # The last places first: ids that are clamped or run out of their table share a position there.

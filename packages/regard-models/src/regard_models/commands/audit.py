@@ -34,6 +34,9 @@ def audit(
             help="advance(module, inputs, past, start) writes with a cache that forward has no parameter for.",
         ),
     ] = None,
+    pad: Annotated[
+        int | None, typer.Option(metavar="ID", help="The id by which a model without a mask knows padding.")
+    ] = None,
     length: Annotated[int | None, typer.Option(help="Tokens of the examples; left out, a small prime.")] = None,
     seed: Annotated[int, typer.Option(help="Of the tokens that are drawn.")] = 0,
     baseline: Annotated[str | None, typer.Option(metavar="FILE.json", help="Failures that are known.")] = None,
@@ -67,7 +70,9 @@ def audit(
     # before the model is run for minutes
     check_files([(write_baseline, ".json"), (junit, ".xml"), (sarif, ".sarif"), (page, ".html")])
     known = read_baseline(baseline) if baseline is not None else ()
-    given = load_model_input(model, text=text, device=device, limit=limit, causal=causal, masks=mask, cache=cache)
+    given = load_model_input(
+        model, text=text, device=device, limit=limit, causal=causal, masks=mask, cache=cache, pad=pad
+    )
     from regard_models.auditing import audit as examine
 
     with contain_run(model, limit):

@@ -40,6 +40,7 @@ def load_model_input(
     causal: bool | None = None,
     masks: list[str] | None = None,
     cache: str | None = None,
+    pad: int | None = None,
 ) -> ModelInput:
     """The model that was named, with an example that it runs on."""
     from regard.errors import InputError
@@ -50,7 +51,8 @@ def load_model_input(
         raise InputError(f"--limit is {limit:g}; it must be above 0, in seconds.")
     from regard_models.inputs.model_input import load
 
-    return load(model, causal=causal, masks=parsed_masks(masks), text=text, device=device, limit=limit, cache=cache)
+    claims = {"causal": causal, "masks": parsed_masks(masks), "cache": cache, "pad": pad}
+    return load(model, text=text, device=device, limit=limit, **claims)
 
 
 @contextlib.contextmanager

@@ -70,12 +70,13 @@ def model_input(
     text: str | None = None,
     tokenizer: Any = None,
     name: str | None = None,
+    pad: int | None = None,
 ) -> ModelInput:
     """A module from Python, with an example of its inputs: a tensor, a tuple or a dict.
 
     Hugging Face models, torch.nn's own and our translators need no example. ``causal`` claims that no place reads
     later ones; ``masks`` says of a mask's parameter what True means there: "keep" (may be read) or "hide", or "add"
-    for one that is added to the scores.
+    for one that is added to the scores. ``pad`` is the id by which a model without a mask knows padding.
     """
     if not isinstance(module, nn.Module):
         raise InputError(f"A model must be a torch module, not {_kind(module)}; build it first.")
@@ -98,7 +99,19 @@ def model_input(
     _refuse_masks_of_tokens(given, masks or {})
     if huggingface.is_huggingface(module) and all(stream.name in given.inputs for stream in given.streams):
         given = replace(given, streams=with_extras(given.streams, given.inputs, batch_first=True))
-    return with_causality(replace(given, tokenizer=given.tokenizer or tokenizer), causal=causal)
+    given = with_causality(replace(given, tokenizer=given.tokenizer or tokenizer), causal=causal)
+    return given if pad is None else with_padding_id(given, pad)
+
+
+def with_padding_id(given: ModelInput, pad: int) -> ModelInput:
+    """The same, where every row of ids is padded by an id; a stream with a mask is told by that all the same."""
+    known = [s for s in given.streams if s.vocabulary is not None]
+    most = min((s.vocabulary or 0 for s in known), default=0)
+    if not 0 <= pad < most:
+        kind = f"an id from 0 to {most - 1:,}" if known else "an id, and this model takes none"
+        raise InputError(f"{given.name}: the padding {pad} must be {kind}.")
+    told = {s.name: replace(s, pad=pad, avoid=s.avoid | {pad}, padded_by_id=not s.masks) for s in known}
+    return replace(given, streams=tuple(told.get(s.name, s) for s in given.streams))
 
 
 def with_causality(given: ModelInput, *, causal: bool | None) -> ModelInput:
@@ -119,6 +132,7 @@ def load(
     device: str = "cpu",
     limit: float = 60.0,
     cache: str | None = None,
+    pad: int | None = None,
 ) -> ModelInput:
     """The model that the command line names; ``limit`` is how many seconds the user's file may take to build it.
 
@@ -143,7 +157,7 @@ def load(
         module, inputs, own = build_from_file(spec, limit=limit)
         advance = advance or own
     module, first, note = place_module(module, device)
-    given = model_input(module, inputs, causal=causal, masks=masks, text=text, tokenizer=tokenizer, name=spec)
+    given = model_input(module, inputs, causal=causal, masks=masks, text=text, tokenizer=tokenizer, name=spec, pad=pad)
     given = replace(
         given,
         inputs=move_inputs(given.inputs, first),
@@ -201,6 +215,11 @@ def build_from_file(spec: str, *, limit: float) -> tuple[nn.Module, Any, Advance
             raise
         except (Exception, SystemExit) as error:
             raise InputError(f"{spec} raised {describe_error(error)} while building the model; fix it first.") from None
+    return model_parts(made, spec)
+
+
+def model_parts(made: Any, spec: str) -> tuple[nn.Module, Any, Advance | None]:
+    """What a builder returned: the module, and where it gives them the example and ``advance``."""
     parts = made if isinstance(made, tuple) and len(made) in (2, 3) else (made, None)
     module, example, advance = (*parts, None)[:3]
     if not isinstance(module, nn.Module) or not (advance is None or callable(advance)):

@@ -301,7 +301,7 @@ class Checker:
         if failure is not None or not self.evaluated:
             self.judge_failure(relation, failure, stated)
             return
-        undefined = self.undefined
+        undefined = 0 if step is not None or self.contradicts else self.undefined
         step = step or prove_multiple_of_pi(self.context, left, sign, right)
         step = step or prove(self.context, left, sign, right, frozenset(conditions))
         mark, remark = self.judge_step(relation, step, undefined)

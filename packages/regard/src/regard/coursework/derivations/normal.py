@@ -65,6 +65,7 @@ class Normal:
         self.fresh = 0
         self.columnwise = False
         self.disabled: set[str] | None = set()  # rules that may not be used; None: arithmetic and definitions alone
+        self.only: frozenset[str] | None = None  # rules that alone may be used
         self.permutations = [name for name, one in problem.symbols.items() if one.kind == "permutation"]
         self.different: set[tuple[Any, Any]] = set()  # places that are known to differ
         self.lemmas = {one.name for one in problem.lemmas}
@@ -96,10 +97,14 @@ class Normal:
         """Whether a rule may be used; if so, it is, and ``shown`` is what it says here."""
         if rule not in rule_names():
             raise LookupError(f"{rule} is no rule of rules.toml")
-        if self.disabled is None or (shown or rule) in self.disabled:
+        if self.disabled is None or (shown or rule) in self.disabled or (self.only is not None and rule not in self.only):
             return False
         self.used.add(shown or rule)
         return True
+
+    def may_use(self, name: str) -> bool:
+        """Whether a fact or a rule is not switched off; it is not yet used."""
+        return self.disabled is not None and name not in self.disabled and self.only is None
 
     def form(self, term: Term) -> Form:
         made = self._forms.get(term.op)
@@ -549,7 +554,7 @@ class Normal:
             if power.denominator == 1 or (x > 0 and all(self.is_nonnegative(a) or (p * power) % 2 == 0 for a, p in s)):
                 return self.times(of_powers(tuple((a, p * power) for a, p in s)), number_power(x, power))
         if power.denominator == 1:  # the first coefficient is taken out, so that 1/(2x + 2y) is half of 1/(x + y)
-            factor = form[max(form, key=repr)]
+            factor = abs(form[max(form, key=repr)])
             return self.times(of_atom(("paren", form_key(scale(form, 1 / factor))), power), number_power(factor, power))
         return of_atom(("paren", form_key(form)), power)
 
@@ -608,7 +613,7 @@ class Normal:
         inside = self.form(term.args[0])
         for fact in self.problem.given if inside else ():
             known = fact.left.op == "norm" and fact.left.value == "2" and fact.sign == "="
-            if known and self.disabled is not None and fact.name not in self.disabled:
+            if known and self.may_use(fact.name):
                 if self.form(fact.left.args[0]) == inside:
                     self.used.add(fact.name)
                     return self.form(fact.right)
@@ -617,7 +622,7 @@ class Normal:
     def norm_square(self, term: Term) -> Form:
         for fact in self.problem.given if term.value == "F" else ():
             known = fact.left.op == "pow" and fact.left.args == (term, num(2)) and fact.sign == "="
-            if known and self.disabled is not None and fact.name not in self.disabled:
+            if known and self.may_use(fact.name):
                 self.used.add(fact.name)
                 return self.form(fact.right)
         inside = self.form(term.args[0])
@@ -649,7 +654,7 @@ class Normal:
         for n in range(1, len(word)):
             turned = word[n:] + word[:n]
             rule = self.cancels(word[-1], word[0])
-            meets = rule is not None and self.disabled is not None and rule[1] not in self.disabled
+            meets = rule is not None and self.may_use(rule[1])
             row = self.shape(turned[0])[0]
             if (row == "1" or meets) and self.may("the trace is cyclic"):
                 form = self.reduce_word((), turned)
@@ -669,7 +674,7 @@ class Normal:
     def entrywise(self, op: str, inside: Form) -> Form:
         """softmax and ReLU, with permutations taken out of them."""
         lemma = {"softmax": "softmax lemma", "relu": "ReLU lemma"}[op]
-        allowed = self.disabled is not None and lemma not in self.disabled and lemma in self.lemmas
+        allowed = self.may_use(lemma) and lemma in self.lemmas
         if not inside or any(not w for _, w in inside):
             raise TooLarge
         for name in self.permutations if allowed else ():

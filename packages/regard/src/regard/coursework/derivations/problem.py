@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +26,6 @@ from regard.rigor.balls import precise
 from regard.toml import read_toml
 
 FOLDER = Path(__file__).parent / "problems"
-SIGNS = ("<=", ">=", "!=", "=", "<", ">")
 KINDS = (
     *("permutation", "orthonormal", "orthonormal beside ", "diagonal of ", "columns of ", "sorted"),
     *("unit, at distance 1 from the first", "positive", "whole", ""),
@@ -439,11 +439,11 @@ class Builder:
 
 
 def split_relation(text: str) -> tuple[str, str, str]:
-    """The two sides of a relation that is written in plain letters, and its sign."""
-    for sign in SIGNS:
-        left, found, right = text.partition(f" {sign} ")
-        if found:
-            return left, sign, right
+    """The two sides of a relation that is written in plain letters, and its sign, which stands in no braces."""
+    for found in re.finditer(r" (<=|>=|!=|=|<|>) ", text):
+        left = text[: found.start()]
+        if left.count("{") == left.count("}"):
+            return left, found[1], text[found.end() :]
     raise ValueError(f"it is no relation: write a sign such as = or <= with a space on both sides, not {text!r}")
 
 

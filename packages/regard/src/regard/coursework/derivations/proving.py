@@ -50,6 +50,7 @@ TRIES = 60  # differences that one search looks at
 LONGEST = 8  # terms of a fact that is used
 Conditions = frozenset[Condition]
 NONE: Conditions = frozenset()
+NAMING = frozenset(["||A||_F^2 = tr(A^T A)", "the trace of a diagonal matrix"])  # two names of one number
 GIVE_UP = (TooLarge, RecursionError, KeyError)
 OrderFact = tuple[Form, str, bool]  # at least zero, its name, and whether it is above zero
 
@@ -147,15 +148,19 @@ def _prove_by_squares(context: Context, left: Term, right: Term, conditions: Con
 
 def prove_by_lines_before(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
     """From equalities that lines before have shown: added up, and multiplied by numbers that are not zero."""
-    shown = [fact for fact, needed in context.order[-LATEST:] if all(one.follows_from(conditions) for one in needed)]
-    equalities = [fact for fact in shown if fact.sign == "="]
-    for definitions in ({}, context.own, context.problem.definitions) if equalities else ():
+    shown = [fact for fact, needed in context.order if all(one.follows_from(conditions) for one in needed)]
+    equalities = [fact for fact in shown if fact.sign == "="][-2 * LATEST :]
+    ways: list[tuple[Definitions, frozenset[str]]] = [
+        *((one, frozenset()) for one in ({}, context.own, context.problem.definitions)),
+        ({}, NAMING),
+    ]
+    for definitions, only in ways if equalities else ():
         normal = context.normal(definitions, conditions)
-        normal.disabled = None
+        normal.only = only
         try:
             gap = add_forms(normal.form(left), scale(normal.form(right), -1))
             facts = [(add_forms(normal.form(one.left), scale(normal.form(one.right), -1)), one.name) for one in equalities]
-            names = eliminate(normal, gap, facts, 3)
+            names = eliminate(normal, gap, facts, [TRIES]) if gap else None
         except GIVE_UP:
             continue
         if names:
@@ -163,19 +168,22 @@ def prove_by_lines_before(context: Context, left: Term, right: Term, conditions:
     return None
 
 
-def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], depth: int) -> list[str] | None:
-    """Names of facts whose multiples add up to the difference."""
-    if not gap or is_zero(normal, gap):
-        return []
+def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: list[int]) -> list[str] | None:
+    """Names of facts whose multiples add up to the difference, each used once; ``tries`` counts down."""
+    tries[0] -= 1
+    if not gap or tries[0] < 0:
+        return None if gap else []
     mono = min(gap, key=repr)
     below = {atom for s, _ in gap for atom, power in s if power < 0}
-    for form, name in facts if depth else ():
+    for n, (form, name) in enumerate(facts):
         for other, y in form.items():
             ratio = divide_monomials((mono[0], ()), (other[0], ())) if other[1] == mono[1] else None
             if ratio is None or any(p < 0 and a not in below and not normal.is_positive(a) for a, p in ratio):
                 continue  # what may be zero must not be divided by
             rest = add_forms(gap, scale(normal.times(of_powers(ratio, gap[mono] / y), form), -1))
-            if len(rest) <= len(gap) + 1 and (more := eliminate(normal, rest, facts, depth - 1)) is not None:
+            if len(rest) > len(gap) + 1:
+                continue
+            if (more := eliminate(normal, rest, facts[:n] + facts[n + 1 :], tries)) is not None:
                 return [name, *more]
     return None
 

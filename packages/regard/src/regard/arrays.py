@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard import formats
-from regard.array_types import Float
+from regard.array_types import Array, Float
 from regard.errors import InputError, similar_names
 from regard.examples import EXAMPLES, example
 from regard.files import check_target, write_file
@@ -60,7 +60,7 @@ FORMATS = ".npy, .npz, .safetensors, .csv, .tsv or .txt"
 class LoadedArray:
     """An array that passed every check, and what a person should be told about how it was read."""
 
-    array: npt.NDArray[Any]
+    array: Array
     notes: tuple[str, ...] = ()
 
 
@@ -124,7 +124,7 @@ def check_array(array: object, *, what: str, ndim: Dimensions = 2) -> Float:
     return np.ascontiguousarray(given, dtype=np.float64).reshape(given.shape)
 
 
-def as_array(given: object, what: str) -> npt.NDArray[Any]:
+def as_array(given: object, what: str) -> Array:
     """`np.asarray`, which would round integers that float64 cannot hold; here they are refused.
 
     >>> as_array([2**53 + 1, 0.5], "keys")
@@ -138,7 +138,7 @@ def as_array(given: object, what: str) -> npt.NDArray[Any]:
     return array
 
 
-def refuse_rounded(array: npt.NDArray[Any], thing: str) -> None:
+def refuse_rounded(array: Array, thing: str) -> None:
     """Refuse integers that float64 would round: an answer would be about other numbers."""
     if array.dtype.kind not in "iuO" or array.dtype.itemsize < 8:
         return
@@ -165,7 +165,7 @@ def save_array(path: str | os.PathLike[str], array: npt.ArrayLike) -> None:
 # what every array must satisfy
 
 
-def _check_shape(array: npt.NDArray[Any], thing: str, ndim: Dimensions) -> npt.NDArray[Any]:
+def _check_shape(array: Array, thing: str, ndim: Dimensions) -> Array:
     wanted = (ndim,) if isinstance(ndim, int) else ndim
     if array.size == 0:
         raise InputError(f"{thing} has shape {array.shape}: it needs at least one number along every axis.")
@@ -186,7 +186,7 @@ def _refuse_types(dtype: np.dtype[Any], thing: str) -> None:
     raise InputError(f"{thing} holds {name}; real numbers are needed, so convert it to float64 first.")
 
 
-def _refuse_nonfinite(array: npt.NDArray[Any], thing: str) -> None:
+def _refuse_nonfinite(array: Array, thing: str) -> None:
     if array.dtype.kind != "f":
         return
     for start, block in _row_blocks(array):
@@ -198,7 +198,7 @@ def _refuse_nonfinite(array: npt.NDArray[Any], thing: str) -> None:
             raise InputError(f"{thing}: {_place(index)} is {float(array[index])}; {rule}.")
 
 
-def _row_blocks(array: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+def _row_blocks(array: Array) -> Iterator[tuple[int, Array]]:
     """A million numbers at a time, in whole rows, so that a memory-mapped giant is not copied; and the first row's."""
     if not array.ndim:
         yield 0, array
@@ -213,7 +213,7 @@ def _place(index: tuple[int, ...]) -> str:
     return f"entry {index[0] if len(index) == 1 else index} (counted from 0)" if index else "it"
 
 
-def _conversion(array: npt.NDArray[Any]) -> str:
+def _conversion(array: Array) -> str:
     name = array.dtype.newbyteorder("=").name
     if name == "float64":
         return "float64 in the other byte order, converted to this machine's"
@@ -223,7 +223,7 @@ def _conversion(array: npt.NDArray[Any]) -> str:
 # where it comes from
 
 
-def _read(spec: str, what: str, notes: list[str]) -> tuple[npt.NDArray[Any], str]:
+def _read(spec: str, what: str, notes: list[str]) -> tuple[Array, str]:
     """The array as stored, and the name it has in messages; appends to ``notes``."""
     thing = f"{what} ({_shorten(spec)})"
     if spec == "-":
@@ -240,7 +240,7 @@ def _read(spec: str, what: str, notes: list[str]) -> tuple[npt.NDArray[Any], str
         raise InputError(f"{thing} cannot be read: {error.strerror or error}.") from None
 
 
-def _read_file(path: str, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
+def _read_file(path: str, name: str | None, thing: str, notes: list[str]) -> Array:
     suffix = Path(path).suffix.lower()
     if suffix == ".npz":
         return formats.from_npz(path, name, thing, notes)
@@ -299,7 +299,7 @@ def _shorten(spec: str) -> str:
     return spec if len(spec) <= 80 else f"{spec[:50]}...{spec[-25:]}"
 
 
-def _read_standard_input(thing: str, notes: list[str]) -> npt.NDArray[Any]:
+def _read_standard_input(thing: str, notes: list[str]) -> Array:
     data = sys.stdin.buffer.read(formats.TEXT + 1) if sys.stdin else b""  # a device has no end
     if not data.strip():
         raise InputError(f"{thing} is empty; pipe in a .npy file or rows of numbers.")

@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.array_types import Float
+from regard.array_types import Array, Float
 from regard.errors import InputError, suggest_name
 from regard.strict_json import parse_json, unique_names
 from regard.written_numbers import rounded_integer_error, writes_another_whole
@@ -48,13 +48,13 @@ TEXT = 1 << 31  # bytes of numbers as text: beyond, a .npy is read in a tenth of
 NUMBERS = "write numbers with a point, and commas (or tabs) between them"
 
 
-def from_npy(data: Bytes, thing: str, notes: list[str]) -> npt.NDArray[Any]:
+def from_npy(data: Bytes, thing: str, notes: list[str]) -> Array:
     """The array in the bytes of a .npy file, as a view of them."""
     shape, order, dtype, offset = _npy_header(data[:_NPY_HEADER].tobytes(), thing)
     return _view(data, shape, order, dtype, offset, thing, notes)
 
 
-def from_npz(path: str, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
+def from_npz(path: str, name: str | None, thing: str, notes: list[str]) -> Array:
     """One array of a .npz archive."""
     with _open_npz(path, thing) as (archive, members):
         info = members[_choose_name(name, list(members), thing)]
@@ -107,7 +107,7 @@ def _refuse_bomb(members: list[zipfile.ZipInfo], packed: int, thing: str) -> Non
         )
 
 
-def from_safetensors(data: Bytes, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
+def from_safetensors(data: Bytes, name: str | None, thing: str, notes: list[str]) -> Array:
     """One tensor of a .safetensors file, as a view of its bytes where NumPy has the type."""
     tensors, start = safetensors_entries(data, thing)
     kind, shape, begin, end = tensors[_choose_name(name, list(tensors), thing)]
@@ -201,7 +201,7 @@ def _view(
     offset: int,
     thing: str,
     notes: list[str] | None,
-) -> npt.NDArray[Any]:
+) -> Array:
     """``data[offset:]`` as an array, once the claimed shape is known to fit into the bytes there are."""
     if dtype.hasobject or dtype.kind not in "biufcSU":
         raise InputError(f"{thing} holds Python objects or records, which are never unpickled; save it as float64.")
@@ -219,7 +219,7 @@ def _view(
     return np.ndarray(shape, dtype, buffer=data, offset=offset, order="F" if order == "F" else "C")
 
 
-def _from_member(stream: IO[bytes], thing: str, notes: list[str]) -> npt.NDArray[Any]:
+def _from_member(stream: IO[bytes], thing: str, notes: list[str]) -> Array:
     data = bytearray()
     while piece := stream.read(_PIECE):  # to the end, so that the checksum is compared
         data += piece

@@ -10,6 +10,8 @@ import json
 from collections import Counter
 from typing import Any
 
+JsonObject = dict[str, Any]  # an object of JSON: plain values by name
+
 
 def parse_json(text: str | bytes, *, constants: bool = False) -> Any:
     """The value that a text in JSON stands for; ValueError says in a few words why it stands for none.

@@ -335,7 +335,7 @@ def _refuse_others(given: Mapping[str, Any], used: Sequence[str], whose: str) ->
             )
 
 
-def _is_number(value: Any, name: str) -> bool:
+def _is_number(value: object, name: str) -> bool:
     """Is it a finite float64 number? An integer that float64 would round is refused."""
     if not is_finite_number(value):
         return False
@@ -344,7 +344,7 @@ def _is_number(value: Any, name: str) -> bool:
     return True
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"a {type(value).__name__}" if isinstance(value, (int, str, list, dict)) else repr(value)
 
 
@@ -360,14 +360,14 @@ def _positive(value: Any, name: str) -> float:
     return float(value)
 
 
-def _vector(value: Any, name: str, length: int) -> Float:
+def _vector(value: object, name: str, length: int) -> Float:
     good = isinstance(value, list) and len(value) == length and all(_is_number(x, name) for x in value)
     if not good:
         raise InputError(f"The certificate's {name!r} must be {length} finite numbers.")
     return np.array(value, dtype=np.float64)
 
 
-def _numbers(value: Any, name: str, length: int) -> Numbers:
+def _numbers(value: object, name: str, length: int) -> Numbers:
     """Floats, or rationals as strings; not both in one list."""
     if not isinstance(value, list) or not value or not all(isinstance(x, str) for x in value):
         return _vector(value, name, length)
@@ -378,7 +378,7 @@ def _numbers(value: Any, name: str, length: int) -> Numbers:
     return tuple(flint.fmpq(flint.fmpz(above), flint.fmpz(below or "1")) for above, _, below in pairs)
 
 
-def _weights(value: Any, name: str, length: int) -> Numbers:
+def _weights(value: object, name: str, length: int) -> Numbers:
     """Non-negative, with a positive sum."""
     weights = _numbers(value, name, length)
     if isinstance(weights, tuple):

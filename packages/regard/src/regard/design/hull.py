@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import rigor
-from regard.array_types import Float
+from regard.array_types import Array, Float
 from regard.arrays import as_array, refuse_rounded
 from regard.errors import CouldNotFindOut, InputError
 
@@ -78,7 +77,7 @@ def decide(keys: ArrayLike, j: int, *, pool: Indices | None = None, seconds: flo
     return proved if proved is not None else _decide_exactly(K, j, guess, seconds)
 
 
-def prove(K: NDArray[Any], j: int, guess: Guess) -> Membership | None:
+def prove(K: Array, j: int, guess: Guess) -> Membership | None:
     """The guess as a proved statement, or None where it cannot be proved as it stands."""
     if guess.query is not None:
         if not (np.isfinite(guess.query).all() and rigor.strictly_wins(K, j, guess.query)):
@@ -96,7 +95,7 @@ def prove(K: NDArray[Any], j: int, guess: Guess) -> Membership | None:
     return None if exact is None else _inside_exactly(j, guess.support[basis], exact)
 
 
-def _search(K: NDArray[Any], j: int, pool: Indices | None) -> Guess:
+def _search(K: Array, j: int, pool: Indices | None) -> Guess:
     n, d = K.shape
     if n == 1:
         return Guess(query=_floats(K[j]), support=np.zeros(0, dtype=np.intp), weights=np.zeros(0))
@@ -115,7 +114,7 @@ def _search(K: NDArray[Any], j: int, pool: Indices | None) -> Guess:
 class _Search:
     """State of the dual active-set method: q = sum_a u_a normal_a over the active rows, and their QR."""
 
-    def __init__(self, K: NDArray[Any], j: int, pool: Indices) -> None:
+    def __init__(self, K: Array, j: int, pool: Indices) -> None:
         self.K, self.j, self.key = K, j, _floats(K[j])
         self.q = np.zeros(K.shape[1])
         self.active: list[int] = []  # places in the pool
@@ -232,7 +231,7 @@ def pool_size(d: int) -> int:
     return 5 * (d + 1) + 128
 
 
-def _first_pool(K: NDArray[Any], j: int) -> Indices:
+def _first_pool(K: Array, j: int) -> Indices:
     """The rows that beat key j, or come nearest to it, when its own direction from the mean is the query."""
     n, size = len(K), pool_size(K.shape[1])
     if n <= size:
@@ -242,14 +241,14 @@ def _first_pool(K: NDArray[Any], j: int) -> Indices:
     return np.asarray(order[order != j], dtype=np.intp)
 
 
-def _scores(K: NDArray[Any], q: Float) -> Float:
+def _scores(K: Array, q: Float) -> Float:
     if K.dtype == np.float64:
         return np.asarray(K @ q, dtype=np.float64)
     step = max(1, (1 << 20) // max(K.shape[1], 1))
     return np.concatenate([_floats(K[a : a + step]) @ q for a in range(0, len(K), step)])
 
 
-def _decide_exactly(K: NDArray[Any], j: int, guess: Guess, seconds: float) -> Membership:
+def _decide_exactly(K: Array, j: int, guess: Guess, seconds: float) -> Membership:
     """Wolfe's minimum-norm point of the differences k_i - k_j, in exact rationals, from the guess's support."""
     deadline = time.monotonic() + seconds
     support, weights = _independent(K, j, guess)
@@ -275,7 +274,7 @@ def _decide_exactly(K: NDArray[Any], j: int, guess: Guess, seconds: float) -> Me
 class _Differences:
     """The differences k_i - k_j as integer vectors, each scaled by a power of two to about the same size."""
 
-    def __init__(self, K: NDArray[Any], j: int, support: Indices) -> None:
+    def __init__(self, K: Array, j: int, support: Indices) -> None:
         self.key = j
         whole, _ = rigor.integers(_floats(K[np.append(support, j)]))
         D = [[int(x) for x in row - whole[-1]] for row in whole[:-1]]
@@ -330,7 +329,7 @@ def _minimum(
         _check_time(deadline, rows.key)
 
 
-def _independent(K: NDArray[Any], j: int, guess: Guess) -> tuple[Indices, list[flint.fmpq]]:
+def _independent(K: Array, j: int, guess: Guess) -> tuple[Indices, list[flint.fmpq]]:
     """An affinely independent part of the guess's support, with positive weights to start from."""
     support = guess.support
     if not len(support):
@@ -355,14 +354,14 @@ def _check_time(deadline: float, j: int) -> None:
         )
 
 
-def _outside_exactly(K: NDArray[Any], j: int, query: list[int]) -> Membership:
+def _outside_exactly(K: Array, j: int, query: list[int]) -> Membership:
     floats = _as_floats(K, j, query)
     if floats is not None:
         return Membership(key=j, inside=False, proof="strict win, exact", query=floats)
     return Membership(key=j, inside=False, proof="strict win, exact", whole_query=_shorten_query(K, j, query))
 
 
-def _shorten_query(K: NDArray[Any], j: int, query: list[int]) -> tuple[int, ...]:
+def _shorten_query(K: Array, j: int, query: list[int]) -> tuple[int, ...]:
     """As few digits of the query as still win: exact minimum points have thousands."""
     length = max(x.bit_length() for x in query)
     bits = 64
@@ -374,7 +373,7 @@ def _shorten_query(K: NDArray[Any], j: int, query: list[int]) -> tuple[int, ...]
     return tuple(query)
 
 
-def _as_floats(K: NDArray[Any], j: int, query: list[int]) -> Float | None:
+def _as_floats(K: Array, j: int, query: list[int]) -> Float | None:
     """Floats that still win: the query rounded, or, for a thin cone, a nearby direction from a reduced lattice."""
     top = max(abs(x) for x in query)
     rounded = np.array([x / top for x in query])
@@ -405,7 +404,7 @@ def _near_integers(query: list[int], bits: int) -> list[list[int]]:
     return near + [[-x for x in row] for row in near]
 
 
-def _identical_row(K: NDArray[Any], j: int) -> int | None:
+def _identical_row(K: Array, j: int) -> int | None:
     step = max(1, (1 << 20) // max(K.shape[1], 1))
     for start in range(0, len(K), step):
         same = np.flatnonzero((K[start : start + step] == K[j]).all(axis=1)) + start
@@ -436,11 +435,11 @@ def _common_denominator(weights: list[flint.fmpq]) -> int:
     return math.lcm(*(int(w.q) for w in weights))
 
 
-def _floats(x: NDArray[Any]) -> Float:
+def _floats(x: Array) -> Float:
     return np.asarray(x, dtype=np.float64)
 
 
-def _matrix(keys: ArrayLike, j: int) -> NDArray[Any]:
+def _matrix(keys: ArrayLike, j: int) -> Array:
     K = as_array(keys, "the keys")
     if K.ndim != 2 or 0 in K.shape:
         raise InputError(f"the keys must be an n x d matrix with n, d >= 1, but have shape {K.shape}")
@@ -449,7 +448,7 @@ def _matrix(keys: ArrayLike, j: int) -> NDArray[Any]:
     return exact_floats(K, "the keys")
 
 
-def exact_floats(array: NDArray[Any], what: str) -> NDArray[Any]:
+def exact_floats(array: Array, what: str) -> Array:
     """The array as floats that float64 holds exactly; anything else would change what the answer is about."""
     if array.dtype in (np.float16, np.float32, np.float64):
         return array

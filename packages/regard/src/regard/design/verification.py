@@ -431,7 +431,7 @@ def _equal_keys(count: int) -> str:
     return "1 other key is equal to it" if count == 1 else f"{count} other keys are equal to it"
 
 
-def _present(value: Any) -> Any:
+def _present(value: object) -> Any:
     """A field that reading has seen to."""
     if value is None:
         raise InputError("The certificate lacks a number that its claim needs; it cannot be checked.")

@@ -18,7 +18,7 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.array_types import Float
+from regard.array_types import Array, Float
 from regard.design.winnable_rows import LARGEST, WAYS, Way
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import read_file
@@ -120,7 +120,7 @@ def _chosen_rows(only: Sequence[int], count: int) -> list[int]:
     return sorted({int(j) for j in only})
 
 
-def _as_stored(rows: NDArray[Any]) -> NDArray[Any]:
+def _as_stored(rows: Array) -> Array:
     """Floats as they are; integers as float64, if that holds each of them exactly."""
     if rows.ndim != 2:
         raise InputError(f"the rows must be an n x d matrix, but have shape {rows.shape}")
@@ -155,7 +155,7 @@ def _no_certificate(why: object) -> InputError:
     return InputError(f"this is not a certificate of winnable ({str(why)[:120]}): make one with --out")
 
 
-def _verdicts(read: dict[str, Any], stored: NDArray[Any]) -> tuple[str, dict[int, dict[str, Any]]]:
+def _verdicts(read: dict[str, Any], stored: Array) -> tuple[str, dict[int, dict[str, Any]]]:
     """The letters, and the proofs by their rows, if they are about these rows."""
     ways, listed = read.get("ways"), read.get("proofs")
     if not isinstance(ways, str) or not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -175,7 +175,7 @@ def _verdicts(read: dict[str, Any], stored: NDArray[Any]) -> tuple[str, dict[int
     return ways, proofs
 
 
-def _wrong_figures(read: dict[str, Any], stored: NDArray[Any]) -> dict[str, str]:
+def _wrong_figures(read: dict[str, Any], stored: Array) -> dict[str, str]:
     """What the certificate states of the matrix as a whole, and is not so."""
     n, d = stored.shape
     true = {"rows": n, "dimensions": d, "dtype": str(stored.dtype), "legend": dict(WAYS)}
@@ -190,7 +190,7 @@ def _wrong_figures(read: dict[str, Any], stored: NDArray[Any]) -> dict[str, str]
     return wrong
 
 
-def _fingerprint(stored: NDArray[Any]) -> str:
+def _fingerprint(stored: Array) -> str:
     head = f"{stored.shape} {stored.dtype.str}".encode()
     return hashlib.sha256(head + np.ascontiguousarray(stored).tobytes()).hexdigest()
 

@@ -23,6 +23,7 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Array
 from regard.arrays import as_array
 from regard.design import hull, winnable_screen
 from regard.errors import CouldNotFindOut, InputError
@@ -38,7 +39,7 @@ LARGEST = 1 << 30  # bytes of a certificate; one of 30,000 rows of BERT has some
 
 # What every task needs: the rows and their Screen. Tuples and lists only, because joblib on Dask leaves a bare array
 # with one worker and waits for ever where that one dies; as it is, any worker can run any task.
-Carried = tuple[NDArray[Any], winnable_screen.Screen]
+Carried = tuple[Array, winnable_screen.Screen]
 
 
 class Way(StrEnum):
@@ -193,7 +194,7 @@ def winnable(
     return state.result(table)
 
 
-def _settle_all(table: NDArray[Any], state: _State, jobs: int, seconds: float, progress: Progress) -> None:
+def _settle_all(table: Array, state: _State, jobs: int, seconds: float, progress: Progress) -> None:
     from joblib import Parallel
 
     with Parallel(n_jobs=jobs) as parallel:
@@ -206,7 +207,7 @@ def _settle_all(table: NDArray[Any], state: _State, jobs: int, seconds: float, p
 
 
 def _screen(
-    table: NDArray[Any], prepared: winnable_screen.Screen, way: Way, state: _State, parallel: Any, progress: Progress
+    table: Array, prepared: winnable_screen.Screen, way: Way, state: _State, parallel: Any, progress: Progress
 ) -> None:
     from joblib import delayed
 
@@ -224,7 +225,7 @@ def _screen(
 
 
 def _search(
-    table: NDArray[Any],
+    table: Array,
     prepared: winnable_screen.Screen,
     seconds: float,
     state: _State,
@@ -278,7 +279,7 @@ class _State:
         self.proofs: dict[int, Proof] = {}
 
     @classmethod
-    def start(cls, table: NDArray[Any], checkpoint: str | os.PathLike[str] | None) -> _State:
+    def start(cls, table: Array, checkpoint: str | os.PathLike[str] | None) -> _State:
         path = None if checkpoint is None else Path(checkpoint)
         state = cls(fingerprint(table), len(table), path)
         if path is not None and path.exists():
@@ -326,7 +327,7 @@ class _State:
         known = {"format": FORMAT, "fingerprint": self.fingerprint, "ways": "".join(self.ways), "proofs": proofs}
         write_file(self.path, json.dumps(known).encode())
 
-    def result(self, table: NDArray[Any]) -> Winnable:
+    def result(self, table: Array) -> Winnable:
         return Winnable(
             rows=len(table),
             resumed=self.resumed,
@@ -338,7 +339,7 @@ class _State:
         )
 
 
-def fingerprint(table: NDArray[Any]) -> str:
+def fingerprint(table: Array) -> str:
     """SHA-256 of the shape, the dtype and the numbers, row by row.
 
     >>> fingerprint(np.zeros((2, 3)))[:8]
@@ -350,7 +351,7 @@ def fingerprint(table: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _copies(table: NDArray[Any]) -> Iterator[tuple[int, int]]:
+def _copies(table: Array) -> Iterator[tuple[int, int]]:
     """Rows that equal another one, with it; 0 and -0 are equal."""
     seen: dict[bytes, int] = {}
     twins: dict[int, int] = {}
@@ -375,7 +376,7 @@ def _query_floats(query: list[float] | list[str]) -> NDArray[np.float64]:
     return np.array([x / (1 << max(map(int.bit_length, whole))) for x in whole])
 
 
-def _table(rows: ArrayLike) -> NDArray[Any]:
+def _table(rows: ArrayLike) -> Array:
     table = rows if isinstance(rows, np.ndarray) else as_array(rows, "the rows")
     if table.ndim != 2 or 0 in table.shape:
         raise InputError(f"the rows must be an n x d matrix with n, d >= 1, but have shape {table.shape}")

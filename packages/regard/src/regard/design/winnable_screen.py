@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.array_types import Float, Single
+from regard.array_types import Array, Float, Single
 from regard.rigor import SLACK, check_arithmetic, product_bound
 
 BLOCK = 1 << 20  # numbers that one step holds as float64: 8 MB
@@ -37,7 +36,7 @@ def blocks(n: int, d: int) -> Iterator[slice]:
     return (slice(a, min(a + step, n)) for a in range(0, n, step))
 
 
-def prepare(rows: NDArray[Any]) -> Screen:
+def prepare(rows: Array) -> Screen:
     """One pass for the scale and the mean, one for the float32 rows and their bounds."""
     n, d = rows.shape
     top, total = 0.0, np.zeros(d)
@@ -56,7 +55,7 @@ def prepare(rows: NDArray[Any]) -> Screen:
     return Screen(keys=keys, exponent=exponent, centre=total)
 
 
-def whitening(rows: NDArray[Any], centre: Float) -> Float:
+def whitening(rows: Array, centre: Float) -> Float:
     """The inverse covariance of the rows, kept away from singular; q = W (k_j - centre) points where j stands out."""
     n, d = rows.shape
     covariance = np.zeros((d, d))
@@ -78,7 +77,7 @@ def queries(chunk: Float, centre: Float, whiten: Float | None) -> Single:
         return np.ldexp(q, -np.frexp(np.where(top > 0, top, 1.0))[1][:, None]).astype(np.float32)
 
 
-def winners(rows: NDArray[Any], which: NDArray[np.intp], screen: Screen) -> NDArray[np.bool_]:
+def winners(rows: Array, which: NDArray[np.intp], screen: Screen) -> NDArray[np.bool_]:
     """For each row in `which`: is it proved that its screening query makes it the strict argmax?"""
     check_arithmetic()  # here, since every process and thread has its own
     d = rows.shape[1]
@@ -94,7 +93,7 @@ def winners(rows: NDArray[Any], which: NDArray[np.intp], screen: Screen) -> NDAr
         return np.asarray(best < score - SLACK * doubt - underflow, dtype=np.bool_)
 
 
-def best_rivals(rows: NDArray[Any], j: int, screen: Screen, count: int) -> NDArray[np.intp]:
+def best_rivals(rows: Array, j: int, screen: Screen, count: int) -> NDArray[np.intp]:
     """The rows of the highest score under row j's screening query: the first cutting planes of a search."""
     q = queries(np.asarray(rows[j : j + 1], dtype=np.float64), screen.centre, screen.whiten)[0]
     scores = screen.keys[:, :-1] @ q

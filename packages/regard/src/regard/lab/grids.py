@@ -21,6 +21,7 @@ from regard.lab.page import ANSWERS, pages
 from regard.lab.pages import claims, order, rank, translator
 from regard.lab.pages.copy import EPS
 from regard.lab.state import State, format_rows
+from regard.strict_json import JsonObject
 from regard.translator.runs.files import EXAMPLE, FOLDER
 from regard.translator.runs.settings import load_settings
 
@@ -38,7 +39,7 @@ class Grid:
 
     fixed: dict[str, str]
     axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    actions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    actions: dict[str, JsonObject] = field(default_factory=dict)
 
     def states(self) -> Iterator[dict[str, str]]:
         """Every state, the last axis moving fastest.
@@ -49,7 +50,7 @@ class Grid:
         for values in itertools.product(*self.axes.values()):
             yield {**self.fixed, **dict(zip(self.axes, values, strict=True))}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         axes = [{"word": word, "values": list(values)} for word, values in self.axes.items()]
         return {"fixed": self.fixed, "axes": axes, "actions": self.actions}
 
@@ -167,12 +168,10 @@ def _order(start: dict[str, str]) -> list[Grid]:
     return [shuffled, Grid(fixed=fixed, axes=axes)]
 
 
-def _moves(orders: Sequence[str], count: int) -> dict[str, dict[str, Any]]:
+def _moves(orders: Sequence[str], count: int) -> dict[str, JsonObject]:
     """Where each action leads from each order; a shuffle goes to any."""
     moves = [f"move {a} {b}" for a in range(count) for b in range(count) if a != b]
-    tables: dict[str, dict[str, Any]] = {
-        action: {"word": "order", "next": {}} for action in [*moves, "reverse", "restore"]
-    }
+    tables: dict[str, JsonObject] = {action: {"word": "order", "next": {}} for action in [*moves, "reverse", "restore"]}
     for one in orders:
         for action, table in tables.items():
             table["next"][one] = order.order_after(one, action)

@@ -30,6 +30,7 @@ from regard.lab.grids import Grid, grids, nearby_grids, page_actions
 from regard.lab.server import Lab, static_files
 from regard.progress import Progress
 from regard.results import Result, plain
+from regard.strict_json import JsonObject
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (async function|function|const|class) (\w+)", re.MULTILINE)
@@ -142,7 +143,7 @@ def _offline_lab(names: Sequence[str] | None, hide: Sequence[str]) -> Lab:
     return lab
 
 
-def _answers(lab: Lab, name: str, grid: Grid, counted: _StateCounter) -> dict[str, Any]:
+def _answers(lab: Lab, name: str, grid: Grid, counted: _StateCounter) -> JsonObject:
     """The answers of a grid: the first whole, of the others what differs from it."""
     answers = []
     for words in grid.states():
@@ -152,9 +153,9 @@ def _answers(lab: Lab, name: str, grid: Grid, counted: _StateCounter) -> dict[st
     return {"base": base, "changes": [_change(base, one) for one in answers]}
 
 
-def _answer(lab: Lab, name: str, words: dict[str, str]) -> dict[str, Any]:
+def _answer(lab: Lab, name: str, words: dict[str, str]) -> JsonObject:
     for _ in range(LOOKS):
-        shown: dict[str, Any] = plain(lab.answer(name, words))
+        shown: JsonObject = plain(lab.answer(name, words))
         if not shown["picture"].get("running"):
             return {**shown, "picture": _round_numbers({**shown["picture"], "live": False})}
         time.sleep(PAUSE)
@@ -188,7 +189,7 @@ def _change(base: Any, value: Any) -> Any:
     return {"v": value}
 
 
-def _pack_answers(answers: dict[str, Any]) -> str:
+def _pack_answers(answers: JsonObject) -> str:
     text = json.dumps(answers, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 

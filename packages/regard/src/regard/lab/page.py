@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 from regard.errors import InputError
 from regard.lab.state import State
 from regard.markup import escape
 from regard.plugins import LAB_PAGES, load_plugins
+from regard.strict_json import JsonObject
 
 BAR = re.compile(r"<mo[^>]*>&#x02016;</mo>")
 NUMBER = re.compile(r"(?<![_^.\w])\d+(?:\.\d+)?(?![.\d])")  # one that stands by itself: k_0 and \tfrac12 keep theirs
@@ -38,7 +38,7 @@ class Number:
     form: str = ".4g"
     column: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         said = {"name": self.name, "label": self.label, "value": self.value, "column": self.column}
         return {**said, "text": format(self.value, self.form)}
 
@@ -70,7 +70,7 @@ class Answer:
     page changed them. why: what surprises here, explained. steps: how the numbers come about, one press each.
     """
 
-    picture: dict[str, Any]
+    picture: JsonObject
     python: str
     shell: str
     numbers: tuple[Number, ...] = ()
@@ -80,7 +80,7 @@ class Answer:
     why: tuple[Explanation, ...] = ()
     steps: tuple[Step, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         steps = [{"title": s.title, "lit": s.lit, "formulas": [mathml(one) for one in s.formulas]} for s in self.steps]
         return {
             "why": [asdict(one) for one in self.why],

@@ -36,7 +36,7 @@ from regard.lab.page import ANSWERS, WHY, Page, checked_parts, pages, without_hi
 from regard.lab.state import State
 from regard.lab.tour import CARDS, done_tasks
 from regard.results import plain
-from regard.strict_json import parse_json
+from regard.strict_json import JsonObject, parse_json
 from regard.web import frames
 from regard.web.access import WORD, Access, access_page, is_own_request, refusal_page
 from regard.web.request_reader import HEADERS, KINDS, RequestReader, RequestTooLongError, check_headers, split_target
@@ -83,7 +83,7 @@ class Lab(ThreadingHTTPServer):
         self.model = model  # what the page of models looks at
         self.waiting = threading.BoundedSemaphore(WAITING)
         self.pages: dict[str, Page] = pages()
-        self.early: tuple[tuple[str, dict[str, str]], Future[dict[str, Any]]] | None = None
+        self.early: tuple[tuple[str, dict[str, str]], Future[JsonObject]] | None = None
         self.free_connections = threading.BoundedSemaphore(CONNECTIONS)
         self.alone = threading.Lock()  # python-flint's precision belongs to the process: one computation at a time
         try:
@@ -116,7 +116,7 @@ class Lab(ThreadingHTTPServer):
         """A page as an iframe, for pages on the origins that may embed it; it carries the pass."""
         return frames.frame_tag(f"{self.address}{name}", {frames.WORD: self.access.embed_pass}, height=height)
 
-    def answer(self, name: str, words: dict[str, str], *, wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
+    def answer(self, name: str, words: dict[str, str], *, wanted: Callable[[], bool] = lambda: True) -> JsonObject:
         """What a page says to a state; nothing is computed for whoever has left before it was their turn."""
         page = self.pages[name]
         if not self.waiting.acquire(blocking=False):
@@ -139,7 +139,7 @@ class Lab(ThreadingHTTPServer):
 
     def begin_answer(self, name: str, words: dict[str, str]) -> None:
         """Begin an answer while the browser still fetches the page that will ask for it; only the latest is kept."""
-        promise: Future[dict[str, Any]] = Future()
+        promise: Future[JsonObject] = Future()
         self.early = (self._question(name, words), promise)
 
         def compute() -> None:
@@ -150,7 +150,7 @@ class Lab(ThreadingHTTPServer):
 
         threading.Thread(target=compute, daemon=True).start()
 
-    def finish_answer(self, name: str, words: dict[str, str], wanted: Callable[[], bool]) -> dict[str, Any]:
+    def finish_answer(self, name: str, words: dict[str, str], wanted: Callable[[], bool]) -> JsonObject:
         """The answer that was begun early, if it is to this question, or else a fresh one."""
         early, self.early = self.early, None
         if early is not None and early[0] == self._question(name, words):

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from regard.lab.page import Answer
+from regard.strict_json import JsonObject
 from regard.toml import parse_toml
 
 
@@ -78,7 +79,7 @@ class Card:
         words = "&".join(f"{name}={quote(word, safe=',;:')}" for name, word in self.start.items())
         return f"/{self.page}" + (f"?{words.replace('%20', '+')}" if words else "")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         tasks = [{"do": task.do, "shown": task.shown} for task in self.tasks]
         said = {"name": self.name, "step": self.step, "page": self.page, "title": self.title, "seen": self.seen}
         return {**said, "why": self.why, "address": self.address, "tasks": tasks}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from regard.array_types import Float
+from regard.array_types import Array, Float
 from regard.arrays import refuse_rounded
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
@@ -23,7 +21,7 @@ from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, difference, gamma, norm_above, squares
 from regard.written_numbers import at_least, at_most, between, in_full
 
-Matrix = npt.NDArray[Any]  # any real type, memory-mapped or not; blocks of it become float64
+Matrix = Array  # any real type, memory-mapped or not; blocks of it become float64
 BLOCK = 2**21  # numbers read at a time
 
 

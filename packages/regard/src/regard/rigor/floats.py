@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.array_types import Float
+from regard.array_types import Array, Float
 from regard.errors import CouldNotFindOut, InputError
 
 U = 2.0**-53  # half the distance from 1 to the next float64
@@ -315,7 +315,7 @@ def next_up(x: Float) -> Float:
     return np.asarray(bits.view(np.float64))
 
 
-def row_blocks(rows: NDArray[Any], chosen: NDArray[np.integer[Any]]) -> Iterator[tuple[slice, NDArray[Any]]]:
+def row_blocks(rows: Array, chosen: NDArray[np.integer[Any]]) -> Iterator[tuple[slice, Array]]:
     """The chosen rows, some at a time, each with its place among them; a view of the rows where they lie together."""
     for some in row_chunks(len(chosen), rows.shape[1]):
         first, last = int(chosen[some.start]), int(chosen[some.stop - 1])

@@ -32,7 +32,7 @@ from regard.sandbox.lines import (
 )
 from regard.sandbox.tool import Tool
 from regard.sandbox.warm_pool import PlainWorker, WarmPoolError, Worker, borrow
-from regard.strict_json import parse_json
+from regard.strict_json import JsonObject, parse_json
 from regard.terminal import printable
 from regard.written_numbers import at_least
 
@@ -161,7 +161,7 @@ class Runner:
         self.lines.close()
         self.process.close()
 
-    def call(self, given: Mapping[str, Any], *, most: int = 50_000_000) -> dict[str, Any]:
+    def call(self, given: Mapping[str, Any], *, most: int = 50_000_000) -> JsonObject:
         """What the function returned for these arguments, as :func:`child.encode_result` packs it.
 
         ``most`` is how many bytes an array may have that is worth looking at; a larger one is named by its shape.
@@ -192,7 +192,7 @@ class Runner:
 
     def _reply(
         self, question: bytes, kinds: tuple[str, ...], *, doing: str, seconds: float, most: int = 0
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Ask, and wait for a reply of one of these kinds that has its form; everything else is a sentence."""
         clock = Clock(MOST) if doing == "starting" else self.clock  # an interpreter's start is no time of the answer's
         with clock.running() as used:
@@ -261,7 +261,7 @@ class Runner:
             f"{self.printed_text[:40]!r}); remove the prints."
         )
 
-    def _refuse_mistakes(self, first: dict[str, Any]) -> None:
+    def _refuse_mistakes(self, first: JsonObject) -> None:
         if "importing" in first:
             raise InputError(f"{self.file} cannot be imported: {format_error(first['importing'])}; fix it first.")
         if "missing" in first:
@@ -276,7 +276,7 @@ class Runner:
         self.process.end()
 
 
-def checked_reply(line: bytes, kinds: tuple[str, ...] = ANSWER) -> dict[str, Any]:
+def checked_reply(line: bytes, kinds: tuple[str, ...] = ANSWER) -> JsonObject:
     """A reply, if it is of one of these kinds and each field of it has its form, fit for a terminal; else a ValueError.
 
     >>> checked_reply(b'{"none": true}')
@@ -303,11 +303,11 @@ def checked_reply(line: bytes, kinds: tuple[str, ...] = ANSWER) -> dict[str, Any
     raise ValueError("no reply")
 
 
-def _is_list(value: Any, of: type, *, most: int) -> bool:
+def _is_list(value: object, of: type, *, most: int) -> bool:
     return isinstance(value, list) and len(value) <= most and all(type(item) is of for item in value)
 
 
-def _checked_error(sent: dict[str, Any]) -> dict[str, Any]:
+def _checked_error(sent: JsonObject) -> JsonObject:
     if sent.keys() != {"type", "message", "line"}:
         raise ValueError("no error")
     kind, message, line = sent["type"], sent["message"], sent["line"]
@@ -317,7 +317,7 @@ def _checked_error(sent: dict[str, Any]) -> dict[str, Any]:
     return {"type": clean(kind, most=60), "message": clean(message, most=child.MOST_SAID), "line": line}
 
 
-def _checked_array(sent: dict[str, Any]) -> Any:
+def _checked_array(sent: JsonObject) -> Any:
     if sent.get("dtype") != "<f8" or not isinstance(sent.get("data"), str):
         raise ValueError("no array of numbers")
     try:
@@ -385,5 +385,5 @@ def _pack_argument(value: Any) -> Any:
     return child.pack_array(value) if isinstance(value, np.ndarray) else value
 
 
-def _json_line(message: dict[str, Any]) -> bytes:
+def _json_line(message: JsonObject) -> bytes:
     return json.dumps(message).encode("ascii") + b"\n"

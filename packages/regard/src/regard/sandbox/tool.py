@@ -19,10 +19,10 @@ from functools import cache
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
 from regard.errors import InputError
 from regard.extras import missing_package_error
+from regard.strict_json import JsonObject
 
 PACKAGES = ("numpy", "scipy")  # what an answer may import besides the standard library; never regard
 SYSTEM = ("/lib64", "/usr/lib64", "/etc/ld.so.cache")
@@ -126,7 +126,7 @@ class Tool:
         """What can be imported beside it."""
         return (*PACKAGES, *with_requirements(self.needs), *(ALSO if self.needs == "torch" else ()))
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> JsonObject:
         """What the inside needs of it."""
         if not with_requirements(self.needs):
             torch = self.needs == "torch"

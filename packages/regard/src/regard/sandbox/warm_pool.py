@@ -25,7 +25,7 @@ from typing import IO, Any
 from regard.sandbox import child
 from regard.sandbox.jail import Start
 from regard.sandbox.lines import clean
-from regard.strict_json import parse_json
+from regard.strict_json import JsonObject, parse_json
 from regard.written_numbers import at_least
 
 MOUNTED = Path("/sys/fs/cgroup")
@@ -260,7 +260,7 @@ class WarmPool:
         self.group.add_process(self.process.pid)
         self.own = (self.process.pid, *descendants(self.process.pid))
 
-    def ask(self, question: dict[str, Any] | None, *, seconds: float, ends: Sequence[int] = ()) -> dict[str, Any]:
+    def ask(self, question: JsonObject | None, *, seconds: float, ends: Sequence[int] = ()) -> JsonObject:
         """What it says to a question, or at its start; the ends of pipes go along."""
         try:
             if question is not None:

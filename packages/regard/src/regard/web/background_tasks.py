@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.results import plain
-from regard.strict_json import parse_json
+from regard.strict_json import JsonObject, parse_json
 from regard.written_numbers import in_full
 
 PATIENCE = 0.05  # seconds that an answer may wait: many tasks take no longer
@@ -47,13 +47,13 @@ class BackgroundTasks:
     def __init__(self, module: str, *, longest: float = LONGEST) -> None:
         self.module, self.longest = module, longest
         self._change = threading.Condition()
-        self._done: dict[str, dict[str, Any]] = {}
+        self._done: dict[str, JsonObject] = {}
         self._waiting: dict[str, str] = {}  # the newest task of each function: older ones nobody wants any more
         self._running: str | None = None
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
 
-    def ask(self, function: str, **words: Any) -> dict[str, Any] | None:
+    def ask(self, function: str, **words: Any) -> JsonObject | None:
         """What a function of the module returns for these words, once it is known; None while it is under way."""
         task = json.dumps({"module": self.module, "function": function, "words": words}, sort_keys=True)
         with self._change:
@@ -69,7 +69,7 @@ class BackgroundTasks:
             return None
         if "result" not in outcome:
             raise (InputError if outcome["input"] else CouldNotFindOut)(outcome["error"])
-        result: dict[str, Any] = outcome["result"]
+        result: JsonObject = outcome["result"]
         return result
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class BackgroundTasks:
                     del self._done[next(iter(self._done))]
                 self._change.notify_all()
 
-    def _outcome(self, task: str) -> dict[str, Any]:
+    def _outcome(self, task: str) -> JsonObject:
         self._process = process = self._process or self._take_process()
         if process.poll() is not None:
             return self._failure(f"The process that works for this page has ended {_describe_end(process)}")
@@ -110,14 +110,14 @@ class BackgroundTasks:
         line = _exchange(process, task)
         watchdog.cancel()
         if line.endswith("\n"):  # else it died while it wrote
-            outcome: dict[str, Any] = parse_json(line)
+            outcome: JsonObject = parse_json(line)
             return outcome
         process.kill()
         if late.is_set():
             return self._failure(f"It took more than {in_full(self.longest)} seconds", LINES)
         return self._failure(f"The process that worked on this ended {_describe_end(process)}")
 
-    def _failure(self, why: str, fix: str = AGAIN) -> dict[str, Any]:
+    def _failure(self, why: str, fix: str = AGAIN) -> JsonObject:
         """An outcome without a result; the next task gets a new process."""
         self.close()
         return {"error": f"{why}; {fix}.", "input": False}
@@ -185,17 +185,17 @@ def _exchange(process: subprocess.Popen[str], line: str) -> str:
 # in the process ------------------------------------------------------------------------------------------------------
 
 
-def echo(**words: Any) -> dict[str, Any]:
+def echo(**words: Any) -> JsonObject:
     """The words themselves."""
     return words
 
 
-def is_imported(name: str) -> dict[str, Any]:
+def is_imported(name: str) -> JsonObject:
     """Has this process imported a module?"""
     return {"imported": name in sys.modules}
 
 
-def run_task(line: str) -> dict[str, Any]:
+def run_task(line: str) -> JsonObject:
     """Do one task.
 
     >>> run_task('{"module": "regard.web.background_tasks", "function": "echo", "words": {"n": 2}}')

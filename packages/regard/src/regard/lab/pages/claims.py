@@ -15,6 +15,7 @@ from regard.lab.page import ANSWERS, REFUSED, Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
 from regard.notation import latex_lines, readable
 from regard.pictures import figure, svg
+from regard.strict_json import JsonObject
 from regard.web.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _label(selected: QuestionSelection | None, question: str) -> str:
     return labels[0] if question and len(labels) == 1 else question if selected else ""
 
 
-def _checklists(selected: QuestionSelection | None, claim: Claim) -> list[dict[str, Any]]:
+def _checklists(selected: QuestionSelection | None, claim: Claim) -> list[JsonObject]:
     """What a complete answer contains, for the questions of the set that this claim answers."""
     asked = [one.checklist for one in selected.questions if claim in one.claims] if selected else []
     return [
@@ -139,7 +140,7 @@ def _topics() -> dict[str, list[str]]:
     return topics
 
 
-def _parameters(claim: Claim, given: dict[str, float]) -> list[dict[str, Any]]:
+def _parameters(claim: Claim, given: dict[str, float]) -> list[JsonObject]:
     return [
         {
             "name": p.name,
@@ -157,7 +158,7 @@ def _parameter_formulas(claim: Claim, given: dict[str, float]) -> tuple[str, ...
     return (r",\quad ".join(pairs),) if pairs else ()
 
 
-def _numbers(verdict: dict[str, Any] | None) -> tuple[Number, ...]:
+def _numbers(verdict: JsonObject | None) -> tuple[Number, ...]:
     """What the readings' verdicts found, as their checks name it."""
     numbers: dict[str, Number] = {}
     for reading in verdict["readings"] if verdict else []:
@@ -168,7 +169,7 @@ def _numbers(verdict: dict[str, Any] | None) -> tuple[Number, ...]:
     return tuple(numbers.values())
 
 
-def _say(claim: Claim, show: str, verdict: dict[str, Any] | None) -> tuple[str, ...]:
+def _say(claim: Claim, show: str, verdict: JsonObject | None) -> tuple[str, ...]:
     if show == "picture":
         count = len(claim.readings)
         several = (
@@ -221,7 +222,7 @@ def _command_words(claim: Claim, of: str) -> str:
 # tasks, in a process of their own ----------------------------------------------------------------------------------
 
 
-def draw_claim(claim: str, parameters: dict[str, float]) -> dict[str, Any]:
+def draw_claim(claim: str, parameters: dict[str, float]) -> JsonObject:
     """The claim's picture as SVG, or why there is none."""
     chosen = regard.claims[claim].resolve_parameters(**parameters)
     try:
@@ -259,7 +260,7 @@ def themed_svg(svg: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def check_claim(claim: str, parameters: dict[str, float], proof: bool, of: str = "") -> dict[str, Any]:
+def check_claim(claim: str, parameters: dict[str, float], proof: bool, of: str = "") -> JsonObject:
     """The verdicts on a claim's readings, decided by the premise of a set if one is chosen, and its proof if wanted."""
     verdict = regard.claims[claim].solution(**parameters) if proof else regard.claims[claim].check(**parameters)
     return (verdict.for_set(of) if of else verdict).marked_dict()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_state import QUERY, START, STARTS, WINDOW, CopySetup, Sphere, apply_actions, hull_edges, read_setup
 from regard.lab.page import ANSWERS, REFUSED, Answer, Explanation, Number, Page, Step, tex
 from regard.lab.state import State, format_rows, shortest_text
+from regard.strict_json import JsonObject
 from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
 
 def _picture(
     setup: CopySetup, own: Attention, ceilings: list[Ceiling | None], shortest: Design | str | None
-) -> dict[str, Any]:
+) -> JsonObject:
     places, behind = setup.scene.place(setup.keys)
     degrees = "°" if setup.space == "sphere" else ""
     rows = [
@@ -121,7 +122,7 @@ def _picture(
     }
 
 
-def _arrows(setup: CopySetup, shortest: Design | str | None) -> list[dict[str, Any]]:
+def _arrows(setup: CopySetup, shortest: Design | str | None) -> list[JsonObject]:
     """The queries in the drawing: the shortest and the textbook's, where there are any, and the user's own."""
     shown = [("own", "your query", setup.vector)]
     if not isinstance(shortest, str) and shortest is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ import regard
 from regard.array_types import Real
 from regard.lab.page import Answer, Explanation, Number, Page, tex
 from regard.lab.state import State, shortest_text
+from regard.strict_json import JsonObject
 from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _heads(setting: Setting, queries: Real) -> Heads:
     return Heads(queries=queries, moments=moments, law=noise.weight_law(scores, 0), bias=bias, variance=variance)
 
 
-def _picture(setting: Setting, one: Heads, two: Heads) -> dict[str, Any]:
+def _picture(setting: Setting, one: Heads, two: Heads) -> JsonObject:
     draws = _draws(setting)
     covariance = setting.model.covariance(0)[:2, :2]
     return {
@@ -136,7 +137,7 @@ def _standard(keys: int, dimension: int) -> Real:
     return np.random.default_rng(0).standard_normal((DRAWS, keys, dimension))
 
 
-def _output(heads: Heads, draws: Real) -> dict[str, Any]:
+def _output(heads: Heads, draws: Real) -> JsonObject:
     """Outputs along v_0 and v_1: of the draws, and the computed mean with one standard deviation around it."""
     values = np.eye(draws.shape[1])
     covariance = heads.moments.covariance[:2, :2]

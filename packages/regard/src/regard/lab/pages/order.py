@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_state import QUEUE
 from regard.lab.page import Answer, Explanation, Number, Page, tex
 from regard.lab.state import State
+from regard.strict_json import JsonObject
 from regard.written_numbers import is_count
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _rounding(setup: OrderSetup) -> float | None:
 # What is shown -------------------------------------------------------------------------------------------------------
 
 
-def _picture(setup: OrderSetup, outputs: Outputs) -> dict[str, Any]:
+def _picture(setup: OrderSetup, outputs: Outputs) -> JsonObject:
     scale = max(float(np.abs(outputs.first).max()), float(np.abs(outputs.second).max()), 1e-300)
     at = LENGTHS.index(setup.length)
     chosen = _nearest(setup.dim)

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from regard.errors import InputError
 from regard.examples import EXAMPLES
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State
+from regard.strict_json import JsonObject
 from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _effect(spec: str, stamp: float, rank: int) -> SoftmaxEffect | None:
 # What is shown -------------------------------------------------------------------------------------------------------
 
 
-def _picture(spec: str, known: Spectrum, rank: int) -> dict[str, Any]:
+def _picture(spec: str, known: Spectrum, rank: int) -> JsonObject:
     k = np.arange(1, len(known.singular_values) + 1)
     floor = max(float(known.upper[0]), 1e-300) * 1e-16
     values = [float(value) if value > floor else None for value in known.singular_values]

@@ -12,7 +12,7 @@ import shlex
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import regard
 from regard.errors import InputError, similar_names
@@ -27,6 +27,7 @@ from regard.lab.run_list import (
     scan_runs_with_example,
 )
 from regard.lab.state import State
+from regard.strict_json import JsonObject
 from regard.translator.data.builtin import fresh_pairs
 from regard.translator.data.vocabulary import MARKERS, UNK
 from regard.translator.runs.files import BEST, is_packaged
@@ -128,7 +129,7 @@ def _runs_to_draw(names: str, runs: list[ListedRun], run: ListedRun) -> list[Lis
     return [run, *others[: DRAWN - 1]]
 
 
-def _translation(run: ListedRun, text: str) -> dict[str, Any] | None:
+def _translation(run: ListedRun, text: str) -> JsonObject | None:
     """What the run makes of the text; None while another process works on it."""
     when = modification_time(run.folder / BEST)
     if run.is_from_package:
@@ -136,7 +137,7 @@ def _translation(run: ListedRun, text: str) -> dict[str, Any] | None:
     return tasks.ask("translate_sentence", folder=str(run.folder), text=text, stamp=when)
 
 
-def _head(state: State, said: dict[str, Any] | None) -> tuple[int, int]:
+def _head(state: State, said: JsonObject | None) -> tuple[int, int]:
     """The layer and head that are shown, as far as the run has as many."""
     layer, head = state.whole_number("layer", least=0, most=99), state.whole_number("head", least=0, most=99)
     if said is None:
@@ -147,7 +148,7 @@ def _head(state: State, said: dict[str, Any] | None) -> tuple[int, int]:
 # What is shown -------------------------------------------------------------------------------------------------------
 
 
-def _row(run: ListedRun, drawn: bool) -> dict[str, Any]:
+def _row(run: ListedRun, drawn: bool) -> JsonObject:
     best = run.best
     return {
         "name": run.name,
@@ -160,7 +161,7 @@ def _row(run: ListedRun, drawn: bool) -> dict[str, Any]:
     }
 
 
-def _curves(drawn: list[ListedRun], run: ListedRun) -> dict[str, Any]:
+def _curves(drawn: list[ListedRun], run: ListedRun) -> JsonObject:
     """Validation perplexity of every run over its steps, and the training loss of the chosen one, as a perplexity."""
     ends = [{epoch.step: epoch.perplexity for epoch in one.epochs} for one in drawn]
     training = {step: math.exp(min(loss, 50.0)) for step, loss in run.steps}
@@ -173,14 +174,14 @@ def _curves(drawn: list[ListedRun], run: ListedRun) -> dict[str, Any]:
     }
 
 
-def _heads(weights: list[list[list[list[float]]]], layer: int, head: int) -> dict[str, Any]:
+def _heads(weights: list[list[list[list[float]]]], layer: int, head: int) -> JsonObject:
     """The chosen head with every digit, all heads with three, and the largest weight of all: one scale for them all."""
     rounded = [[[[round(w, 3) for w in row] for row in one] for one in heads] for heads in weights]
     darkest = max((w for heads in weights for one in heads for row in one for w in row), default=0.0) or 1.0
     return {"weights": weights[layer][head], "heads": rounded, "darkest": darkest, "layer": layer, "head": head}
 
 
-def _numbers(run: ListedRun, said: dict[str, Any] | None) -> tuple[Number, ...]:
+def _numbers(run: ListedRun, said: JsonObject | None) -> tuple[Number, ...]:
     numbers = []
     if run.best is not None:
         best = run.best.perplexity
@@ -201,9 +202,7 @@ _NO_OWN = (
 )
 
 
-def _say(
-    folder: Path, runs: list[ListedRun], run: ListedRun, text: str, said: dict[str, Any] | None
-) -> tuple[str, ...]:
+def _say(folder: Path, runs: list[ListedRun], run: ListedRun, text: str, said: JsonObject | None) -> tuple[str, ...]:
     state = "finished" if run.record.finished else "training, or stopped"
     first = f"{run.label}: {state}, {run.epoch_progress} epochs" + (
         f", best after epoch {run.best.epoch}." if run.best else "."
@@ -228,7 +227,7 @@ def _damage_sentences(damaged: list[str]) -> tuple[str, ...]:
     return (*(f"Left out: {reason}" for reason in damaged[:NAMED]), *more)
 
 
-def _formulas(run: ListedRun, said: dict[str, Any] | None) -> tuple[str, ...]:
+def _formulas(run: ListedRun, said: JsonObject | None) -> tuple[str, ...]:
     perplexity = r"\text{perplexity} = \exp\left(-\tfrac1N \sum_t \ln p(w_t)\right)"
     if run.best is not None:
         value = run.best.perplexity
@@ -271,7 +270,7 @@ def _train_command(folder: Path) -> str:
 
 
 @lru_cache(maxsize=64)
-def translate_sentence(folder: str, text: str, stamp: float) -> dict[str, Any]:
+def translate_sentence(folder: str, text: str, stamp: float) -> JsonObject:
     """A sentence's translation, what each written word read, and which words the run does not know."""
     run = _load_run(folder, stamp)
     said = run.attention(text, cut=True).to_dict()

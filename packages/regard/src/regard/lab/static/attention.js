@@ -62,7 +62,8 @@ export function ceiling(key, others) {
     const value = logSumExp(scores(rows, query));
     const weights = softmax(scores(rows, query));
     const mean = output(weights, rows);
-    const second = (i, j) => weights.reduce((sum, w, n) => sum + w * (rows[n][i] - mean[i]) * (rows[n][j] - mean[j]), 0);
+    const second = (i, j) =>
+      weights.reduce((sum, w, n) => sum + w * (rows[n][i] - mean[i]) * (rows[n][j] - mean[j]), 0);
     const [a, b, d] = [second(0, 0), second(0, 1), second(1, 1)];
     const size = a * d - b * b;
     const step = [(d * mean[0] - b * mean[1]) / size, (a * mean[1] - b * mean[0]) / size];

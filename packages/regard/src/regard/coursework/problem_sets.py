@@ -28,11 +28,6 @@ class QuestionText:
     also: str = ""  # a second part, to be answered in words
     sentences: int = 0  # how many the answer may have; 0: as many as it takes
 
-    @property
-    def wants_words(self) -> bool:
-        """Whether an answer in words is wanted, alone or beside something else."""
-        return self.form in ("words", "construction", "report", "remark") or bool(self.also)
-
     def __str__(self) -> str:
         form = {"construction": "a construction and an argument", "code": "code"}.get(self.form, f"a {self.form}")
         worth = f", {self.points:g} point{'s' * (self.points != 1)}" if self.points else ", not asked"

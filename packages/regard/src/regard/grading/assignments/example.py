@@ -12,53 +12,7 @@ from regard.errors import InputError
 from regard.files import make_folder, write_file
 from regard.results import Result
 
-ASSIGNMENT = """\
-name = "week-3"
-title = "Week 3: copying and averaging"
-deadline = 2026-11-20T23:59:00+01:00
-
-[late]
-per_day = 0.2
-
-[[question]]
-id = "1"
-claim = "copying-condition"
-points = 4
-within = 2
-hint = "Each other key may be negligible alone. How much do all n - 1 of them have together?"
-
-[[question]]
-id = "2"
-claim = "average-of-two"
-points = 4
-hint = "What scores do a and b need to be equal, and how large must they be so that all others together are small?"
-
-[[question]]
-id = "3"
-claim = "weights-are-a-distribution"
-points = 4
-hint = "What does the exponential do to a score of 1000?"
-
-[[question]]
-id = "4"
-text = "Why do several heads help when one key's length is uncertain?"
-points = 3
-checklist = [
-  "says that one head's weight swings with the length of the key",
-  "lets each head look at one key",
-  "says that the mean of the two varies less",
-]
-"""
-STUDENTS = """\
-id,name,group,extension,submitted
-ada,Ada Lovelace,,,2026-11-19T10:00+01:00
-ben,Ben Okri,,,2026-11-20T20:00+01:00
-chi,Chi Ma,pair 1,,2026-11-20T21:00+01:00
-dev,Dev Rao,pair 1,,
-eva,Eva Luna,,2 days,2026-11-22T12:00+01:00
-fay,Fay Weldon,,,2026-11-21T09:00+01:00
-gus,Gus Grau,,,
-"""
+CLASS = resources.files("regard.grading.assignments") / "example_class"  # the assignment, and the list of students
 WORDS = (
     "## 4\n\nWith one head the weight goes to whichever key is longer in this draw. Two heads, one for each key, are "
     "each sure of theirs, and their mean hardly moves."
@@ -92,8 +46,8 @@ def write_example(folder: str) -> ExampleWritten:
     if base.exists():
         raise InputError(f"{folder} exists and is not overwritten; name another folder.")
     make_folder(base / "submissions")
-    write_file(base / "hw.toml", ASSIGNMENT.encode())
-    write_file(base / "students.csv", STUDENTS.encode())
+    for name in ("hw.toml", "students.csv"):
+        write_file(base / name, (CLASS / name).read_bytes())
     for student, names in HANDED_IN.items():
         write_file(base / "submissions" / f"{student}.py", answers(names).encode())
     write_file(base / "submissions" / "gus.py", b"def copying_condition(n, eps)\n    return n\n")

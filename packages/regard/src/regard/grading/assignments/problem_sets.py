@@ -18,32 +18,6 @@ from regard.notation import without_marks
 from regard.results import Result
 from regard.toml import parse_toml
 
-BOUNDS = ("copying-condition", "copying-output", "singular-tail")  # where a huge number would be a right answer
-HEAD = """\
-# An assignment for regard grade. Change what you like; regard assignment check {file} says whether it fits together.
-name = {name}
-title = {title}
-# deadline = 2026-11-20T23:59:00+01:00   # with its zone; without a deadline nothing is late
-
-# What a student is told of a lost point: "mark", "reason" (and why), or "counterexample" (the smallest instance found).
-# A hint is always shown. Can be said for one question, too.
-reveal = "counterexample"
-
-# Part of the points, step by step: shares of the points for each kind of instance, given as far as none fails.
-# partial = "all or nothing" is the other rule; both can be said for one question, too.
-partial = {{plain = 0.2, traps = 0.1, ends = 0.2, random = 0.3, adversary = 0.2}}
-
-[late]
-per_day = 0.1        # share of the points that each day begun costs
-most_days = 5        # after so many days nothing is left; 0: no end
-grace_minutes = 15
-
-[limits]             # work, which is the same on every machine; seconds only stop what hangs, and that is never a zero
-instances = 60
-moves = 40           # of the adversary, from each of the three tightest instances
-seconds = 60
-"""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AssignmentWritten(Result):
@@ -69,7 +43,8 @@ def new_assignment(name: str, path: str | None = None) -> AssignmentWritten:
     if target.exists():
         raise InputError(f"{target} exists and is not overwritten; name another file.")
     questions = [lines for one in SETS[name].questions for lines in _questions(name, one)]
-    head = HEAD.format(file=target.name, name=_toml_string(name), title=_toml_string(str(SETS[name])))
+    head = _file("new_assignment.toml").replace("FILE", target.name)
+    head = head.replace("NAME", _toml_string(name)).replace("TITLE", _toml_string(str(SETS[name])))
     remarks = ", ".join(one.label for one in SETS[name].questions if one.form == "remark")
     whose = f"# Points: {SETS[name].points}." + (f" Not asked, so not in here: {remarks}." if remarks else "")
     text = "\n".join([head, f"{whose}\n", *("\n".join([*lines, ""]) for lines in questions)])
@@ -110,10 +85,8 @@ def _function_lines(claim: Claim) -> list[str]:
         raise InputError(f"{claim.name} asks for words, not for something to construct.")
     name, arguments = claim.name.replace("-", "_"), ", ".join(claim.question.arguments)
     sizes = ", ".join(size.name for size in claim.question.sizes)
-    bound = ["within = 2   # times the best possible: a bound that is true but huge does not get all points"]
     return [
         f"function = {_toml_string(name)}   # called with ({arguments})",
-        *(bound if claim.name in BOUNDS else []),
         f"# set = {{...}}   # fixes sizes of the instances: {sizes}",
         _hint(claim),
     ]
@@ -139,8 +112,11 @@ def _written(id: str, claim: Claim, points: float, text: str, items: list[Item])
 @cache
 def hints() -> dict[str, str]:
     """What is told beside a lost point, by claim."""
-    text = resources.files("regard.grading.assignments").joinpath("hints.toml").read_text(encoding="utf-8")
-    return parse_toml(text)
+    return parse_toml(_file("hints.toml"))
+
+
+def _file(name: str) -> str:
+    return resources.files("regard.grading.assignments").joinpath(name).read_text(encoding="utf-8")
 
 
 def _toml_string(text: str) -> str:

@@ -1,6 +1,6 @@
 """Does a model keep the properties that every Transformer should have?
 
-Ten properties, one file each; every check asks the model a question twice with a change that must not matter
+Eleven properties, one file each; every check asks the model a question twice with a change that must not matter
 (:mod:`.experiment`), in a float64 copy of it (:mod:`.subject`, :mod:`regard.torch_arithmetic`), and measures what
 moved against what rounding can do. Where something did, :mod:`.trace` finds the submodule. It may import ``inputs`` and
 ``capturing``. Begin with :func:`audit` below, and with ``batch.py``, the simplest property.
@@ -26,6 +26,7 @@ from regard_models.auditing import (
     determinism,
     gradients,
     order,
+    packing,
     padding,
     precision,
     reading,
@@ -33,15 +34,18 @@ from regard_models.auditing import (
 )
 from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.subject import Subject, eval_copy
+from regard_models.inputs.copies import LARGE, weight_bytes
 from regard_models.inputs.model_input import Advance, ModelInput, model_input, refuse_nan
 
 __all__ = ["Audit", "Culprit", "Finding", "Status", "assert_healthy", "audit"]
 
 PROPERTIES: dict[str, ModuleType] = {
-    m.NAME: m for m in (reading, batch, padding, causality, cache, order, weights, determinism, precision, gradients)
+    m.NAME: m
+    for m in (reading, batch, padding, packing, causality, cache, order, weights, determinism, precision, gradients)
 }
 _SHORT = (order.NAME, weights.NAME, determinism.NAME, precision.NAME, gradients.NAME)  # asked briefly
 Report = Callable[[int, int], None]
+_CALLS = 150  # how many calls of the example an audit takes about as long as: most are in float64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,9 +138,9 @@ def audit(
     advance: Advance | None = None,
     report: Report | None = None,
 ) -> Audit:
-    """Test a model for ten properties: does anything hang on its input, does an example depend on its neighbours or
-    its padding, does a place read later ones, does a cache give the same, where does order enter, are the weights
-    weights, is it deterministic, how precise is it, does every weight get a gradient.
+    """Test a model for eleven properties: does anything hang on its input, does an example depend on its neighbours or
+    its padding, do packed documents meet, does a place read later ones, does a cache give the same, where does order
+    enter, are the weights weights, is it deterministic, how precise is it, does every weight get a gradient.
 
     ``inputs`` is an example (a tensor, a tuple or a dict); Hugging Face models, torch.nn's and ours need none.
     ``causal`` claims that no place reads later ones; ``masks`` says what True means in a mask ("keep" or "hide").
@@ -183,6 +187,16 @@ def audit(
         seconds=round(time.monotonic() - start, 3),
         known=tuple(known),
     )
+
+
+def expected_cost(given: ModelInput) -> tuple[float, int]:
+    """About how many seconds an audit will take, by a call of the model, and how many bytes it needs at most."""
+    begun = time.monotonic()
+    given.run()
+    numbers = sum(p.numel() for p in given.module.parameters())
+    memory = weight_bytes(given.module) + 8 * numbers
+    gradients = 8 * numbers if weight_bytes(given.module) <= LARGE else weight_bytes(given.module)
+    return _CALLS * (time.monotonic() - begun), memory + gradients
 
 
 def assert_healthy(model: nn.Module | ModelInput, inputs: Any = None, **options: Any) -> Audit:

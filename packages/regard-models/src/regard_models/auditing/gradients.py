@@ -38,7 +38,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     yield from _check_tied_weights(subject)
     base = subject.make(lengths=subject.short_lengths())
     ran: dict[int, int] = {}  # the modules that ran, in the order of ending
-    for wide in dict.fromkeys((subject.wide, False)):  # traced code may run in float64 and not know how to go back
+    # Traced code may run in float64 and not know how to go back; gradients of a large model take its own type's room.
+    for wide in dict.fromkeys((subject.wide and not subject.is_large, False)):
         root = original(subject.module if wide else subject.native)
         wanted = {n: p for n, p in root.named_parameters() if p.requires_grad}
         if not wanted:
@@ -50,10 +51,14 @@ def check(subject: Subject) -> Iterator[Finding]:
             failed = f"Backward failed: {describe_error(error)}."
             continue
         yield from _check_reach(subject, root, dict(zip(wanted, grads, strict=True)), ran)
+        reached = {n for n, g in zip(wanted, grads, strict=True) if g is not None}
         if wide:
             yield _check_step(subject, base, list(wanted.values()), grads, ran)
-        reached = {n for n, g in zip(wanted, grads, strict=True) if g is not None}
-        del grads  # as large as the model in float64
+        elif subject.wide and subject.is_large:
+            del grads
+            grads = []
+            yield _check_step_of_vectors(subject, base, ran)
+        del grads  # as large as the model
         yield from _check_training(subject, base, reached)
         yield from _check_padding(subject, wanted, wide=wide)
         return
@@ -263,6 +268,14 @@ def _check_step(
         cure="Compare the backward pass with torch.autograd.gradcheck, and read weights anew in every forward.",
         **numbers,
     )
+
+
+def _check_step_of_vectors(subject: Subject, base: Question, ran: dict[int, int]) -> Finding:
+    """The same along biases and gains only, which take little room: what flows back to them passes all the others."""
+    wanted = [p for p in original(subject.module).parameters() if p.requires_grad and p.ndim < 2]
+    if not wanted:
+        return _finding("step", Status.NOT_APPLICABLE, "It is too large to hold its gradients in float64.")
+    return _check_step(subject, base, wanted, _backward(subject, base, wanted, ran, wide=True), ran)
 
 
 def _step_ratio(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]]) -> float:

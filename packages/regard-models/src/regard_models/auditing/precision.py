@@ -40,6 +40,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     for dtype in _TYPES:
         if dtype is subject.dtype:
             yield _check_own_type(subject, base, exact or {})
+        elif torch.finfo(dtype).eps >= torch.finfo(subject.dtype).eps and subject.is_large:
+            sentence = f"{_type_name(dtype)} was not tried: another copy of so large a model takes too much memory."
+            yield Finding(property=NAME, check=_type_name(dtype), status=Status.NOT_APPLICABLE, sentence=sentence)
         elif torch.finfo(dtype).eps >= torch.finfo(subject.dtype).eps:
             yield _check_narrower_type(subject, base, exact or {}, dtype)
 
@@ -110,7 +113,7 @@ def _check_narrower_type(subject: Subject, base: Question, exact: dict[str, Tens
 
 
 def _run_in(subject: Subject, base: Question, dtype: torch.dtype) -> dict[str, Tensor]:
-    module = copy_module(subject.native).to(dtype)
+    module = copy_module(subject.native, dtype)
     inputs = {k: _cast(v, dtype) for k, v in subject.inputs(base, wide=False).items()}
     with torch.no_grad(), subject.running(wide=False):
         return {o.name: o.values.double() for o in subject.outputs(call(module, inputs), base)}

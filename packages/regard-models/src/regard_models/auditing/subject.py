@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.errors import InputError, describe_error
 from regard.torch_arithmetic import arithmetic
 from regard_models.auditing.question import Output, Question, Rows, repeat_along, resize_square
-from regard_models.inputs.copies import copy_module
+from regard_models.inputs.copies import LARGE, copy_module, weight_bytes
 from regard_models.inputs.devices import first_device
 from regard_models.inputs.input_roles import Stream
 from regard_models.inputs.model_input import ModelInput, call, original, parameter_names
@@ -40,6 +40,7 @@ class Subject:
     def __init__(self, given: ModelInput, *, length: int | None = None, seed: int = 0) -> None:
         self.given, self.streams, self.seed = given, given.streams, seed
         self.dtype = model_dtype(given.module)
+        self.is_large = weight_bytes(given.module) > LARGE
         self.device = first_device(original(given.module))
         self.coarsest = _coarsest(given.module)
         self.was_training = given.module.training
@@ -318,7 +319,7 @@ class Subject:
         """Whether a float64 copy answers the first question; if so, that is what is tested."""
         try:
             if self.dtype is not torch.float64:
-                self.module = copy_module(self.native).to(torch.float64)
+                self.module = copy_module(self.native, torch.float64)
             self.wide = True
             answers = self.ask(self.make())
             if self.module is not self.native and not all(o.values.dtype is torch.float64 for o in answers):

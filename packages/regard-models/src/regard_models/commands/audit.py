@@ -18,6 +18,8 @@ from regard_models.commands.options import (
     load_model_input,
 )
 
+_WORTH_SAYING = 20.0  # seconds
+
 
 def audit(
     model: ModelArgument,
@@ -74,8 +76,12 @@ def audit(
         model, text=text, device=device, limit=limit, causal=causal, masks=mask, cache=cache, pad=pad
     )
     from regard_models.auditing import audit as examine
+    from regard_models.auditing import expected_cost
 
     with contain_run(model, limit):
+        seconds, memory = expected_cost(given)
+        if seconds > _WORTH_SAYING or memory > 2**30:
+            note(f"this takes about {seconds:.0f} s and {memory / 2**30:.1f} GB of memory.")
         audited = examine(given, length=length, properties=only, known=known, seed=seed, report=Progress("audit"))
     if junit is not None:
         from regard_models.auditing.reports import junit as as_junit

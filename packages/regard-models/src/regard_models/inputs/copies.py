@@ -13,11 +13,21 @@ import functools
 from types import CellType, FunctionType
 from typing import Any
 
+import torch
 from torch import nn
 
+LARGE = 2**28  # bytes of weights from which on copies in the same type share them: nothing writes into them
 
-def copy_module(module: nn.Module) -> nn.Module:
-    """A deep copy, replaced functions included.
+
+def weight_bytes(module: nn.Module) -> int:
+    """The memory that the weights take."""
+    return sum(p.numel() * p.element_size() for p in module.parameters())
+
+
+def copy_module(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Module:
+    """A deep copy, replaced functions included; in another type, if one is given, weight by weight.
+
+    The weights of a large model are not copied but shared, where the type stays.
 
     >>> def with_more(part):
     ...     given = part.forward
@@ -28,11 +38,17 @@ def copy_module(module: nn.Module) -> nn.Module:
     True
     """
     seen: dict[int, Any] = {}
+    plain = {p for p in module.parameters() if type(p) is nn.Parameter}
+    if dtype is not None:
+        wide = {p: nn.Parameter(p.detach().to(dtype), p.requires_grad) for p in plain if p.is_floating_point()}
+        seen.update({id(p): made for p, made in wide.items() if made.dtype is not p.dtype})
+    elif weight_bytes(module) > LARGE:
+        seen.update({id(p): p for p in plain})
     made = copy.deepcopy(module, seen)
     for part in made.modules():
         for name, value in list(vars(part).items()):
             vars(part)[name] = _copy_function(value, seen)
-    return made
+    return made if dtype is None else made.to(dtype)
 
 
 def _copy_function(value: Any, seen: dict[int, Any]) -> Any:

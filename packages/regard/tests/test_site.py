@@ -132,3 +132,26 @@ def test_formulas_are_drawn_with_the_font_of_the_site(site, page):
     formula = page.locator("div.formula math").first.bounding_box()
     assert formula["height"] > 15
     assert formula["width"] > 60
+
+
+@pytest.mark.slow
+def test_the_first_page_draws_its_ten_figures_which_answer_to_hand_and_keys(site, page):
+    page.goto((site / "index.html").as_uri())
+    figures = page.locator("[data-figure]")
+    assert figures.count() == 10
+    assert page.locator("[data-figure] svg").count() == 10
+    readings = page.locator("[data-figure] .reading")
+    before = readings.all_inner_texts()
+    assert len(before) == 9
+    for name in ("attend", "copy", "ceiling", "share"):
+        page.locator(f"[data-figure={name}] .movable").last.press("ArrowUp")
+    for slider in page.locator("[data-figure] input").all():
+        slider.press("ArrowLeft")
+    page.locator("[data-figure=order] button").click()
+    page.locator("[data-figure=future] button").click()
+    assert all(one != other for one, other in zip(before, readings.all_inner_texts(), strict=True))
+    page.locator("span[data-mark=hull]").hover()
+    assert "lit" in page.locator("[data-figure=ceiling] .hull").get_attribute("class")
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

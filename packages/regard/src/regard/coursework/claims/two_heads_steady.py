@@ -19,7 +19,7 @@ from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refu
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import at_least, at_most, between, in_full
+from regard.written_numbers import at_most, between, in_full
 
 ALMOST_ALWAYS = Fraction(99, 100)
 FAR_LESS = 5
@@ -56,7 +56,7 @@ def check_almost_always(*, n: int, iso: float, scale: float, spread: float) -> V
             region=f"for draws with $k_a.mu_a > 0$, {1 - negative:.2%} of them, as $a -> 0$ and $T -> infinity$; or "
             "for every "
             # 2.3263 = Phi^-1(0.99)
-            f"draw but 1 % only where $spread + 2a <= {at_least(1 / 2.3263**2, 4)}$",
+            f"draw but 1 % only where $spread + 2a <= {at_most(1 / 2.3263**2, 4)}$",
             correction="$c_1$ stays at $v_a$ with probability $1 - Phi(-1/sqrt(spread))$ in the limit $a -> 0$, $T -> "
             "infinity$: 92.135 % for spread 1/2. Proof: $s_a = T k_a.mu_a$, so its sign does not depend on $T$.",
             chance=value,

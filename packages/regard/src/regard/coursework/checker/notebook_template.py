@@ -14,7 +14,8 @@ CELLS = (
 You write the class below. The other cells train it, put other word vectors on its input (2A), tune it (2B) and write
 the report, all on *your* class. Stop any cell whenever you like: run it again, and it goes on where it was.
 
-As it stands everything runs on a tenth of the built-in corpus, **a toy**: a grammar wrote it; on all of it perplexity falls to 2.
+As it stands everything runs on a tenth of the built-in corpus, **a toy**: a grammar wrote it, and on all of it
+perplexity falls to 2.
 For figures that mean something get Multi30k (`train`, `val` and `test_2016_flickr`, each `.de` and `.en`, from
 github.com/multi30k/dataset), put the files into one folder and name it in the next cell; there the coursework's model
 reaches 14 to 18.
@@ -84,10 +85,9 @@ def notebook_text(template: str, *, path: str) -> str:
     for number, (kind, text) in enumerate(CELLS):
         for name, value in (("formulas", formulas), ("code", code.strip()), ("path", path)):
             text = text.replace(f"{{{name}}}", value)
-        more = {"execution_count": None, "outputs": []} if kind == CODE else {}
-        tags = {"tags": ["parameters"]} if number == 1 else {}
-        source = text.splitlines(keepends=True)
-        cells.append({"cell_type": kind, "id": f"cell-{number}", "metadata": tags, "source": source, **more})
+        cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": text.splitlines(keepends=True)}
+        cells.append(cell | ({"execution_count": None, "outputs": []} if kind == CODE else {}))
+    cells[1]["metadata"] = {"tags": ["parameters"]}
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     book = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, indent=1, ensure_ascii=False) + "\n"

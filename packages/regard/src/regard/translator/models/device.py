@@ -8,11 +8,11 @@ card; the tests run everything on a pretended one, which refuses any tensor that
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
 
 from regard.errors import InputError
+from regard.translator.decoding.translation import TranslationModel
 from regard.translator.models.encoder import Dropout
 
 
@@ -24,8 +24,8 @@ def choose_device(wanted: str = "auto") -> torch.device:
         device = torch.device(wanted)
     except RuntimeError:
         raise InputError(f"There is no device {wanted!r}; give auto, cpu, cuda, cuda:1 or mps.") from None
-    here = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(device.type)
-    if here is not None and not here():
+    missing = {"cuda": not torch.cuda.is_available(), "mps": not torch.backends.mps.is_available()}
+    if missing.get(device.type):
         raise InputError(f"This machine has no {device.type} device that torch {torch.__version__} can use; give cpu.")
     return _own_card(device) if device.type == "cuda" else device
 
@@ -44,7 +44,7 @@ def _own_card(device: torch.device) -> torch.device:
     return torch.device("cuda", number)
 
 
-def put_on_device(model: Any, device: torch.device) -> Any:
+def put_on_device(model: TranslationModel, device: torch.device) -> TranslationModel:
     """The model with its weights on ``device``, and one source of noise there for all its dropout."""
     model.to(device)
     drops = [module for module in model.modules() if isinstance(module, Dropout)]

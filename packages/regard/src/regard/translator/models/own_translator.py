@@ -289,7 +289,7 @@ def _input_table(model: OwnTranslator, words: int) -> tuple[str, bool]:
     read = []
     for name, grad in zip(tables, grads, strict=True):
         for axis in (a for a in (0, 1) if grad is not None and grad.shape[a] == words):
-            reached = (grad.to_dense() != 0).any(1 - axis).nonzero().flatten().tolist()  # type: ignore[union-attr]
+            reached = (grad.to_dense() != 0).any(1 - axis).nonzero().flatten().tolist()
             read += [(name, axis == 1)] if reached == [word] else []
     if len(read) != 1:
         named = ", ".join(name for name, _ in read)

@@ -21,6 +21,9 @@ def compare(
         bool, typer.Option("--copy-weights", help="Give the first model the second's weights, where names pair.")
     ] = False,
     mask: Masks = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0.0, help="Equal if so many times the rounding of the first model's own type apart.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the tokens that are drawn.")] = 0,
     device: Device = "cpu",
     limit: Limit = 60.0,
@@ -40,6 +43,7 @@ def compare(
     from regard_models.comparing.comparison import compare as examine
     from regard_models.comparing.pairing import parsed_names
 
+    options = {"copy_weights": copy_weights, "tolerance": tolerance, "seed": seed}
     with contain_run(f"{mine} or {theirs}", limit):
-        comparison = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
+        comparison = examine(given[0], given[1], names=parsed_names(names), **options)
     show(comparison, as_json=as_json)

@@ -4,7 +4,9 @@ A port and its original, eager and fused, before and after a change. Both run on
 their answers are compared against the rounding of the first; where both take a mask of padding, a padded input is
 asked too, and the real tokens' answers count. Where they differ, submodules are compared in the order in which they
 end (:mod:`.first_difference`): those that a map of names pairs (:mod:`.pairing`), and where names do
-not pair, by what they return. Usual mistakes are tried (:mod:`regard.mistakes.rewrites.repairs`): "equal if ...".
+not pair, by what they return. Usual mistakes are tried (:mod:`regard.mistakes.rewrites.repairs`): "equal if ...", said
+only if undoing one makes them equal on inputs that it was not found by, too. A tolerance is in units of what rounding
+in the first model's own type does to its answers.
 """
 
 from __future__ import annotations
@@ -48,6 +50,9 @@ class Comparison(Result):
     equal: bool
     size: float
     rounding: float
+    own_rounding: float
+    own_type: str
+    tolerance: float
     scale: float
     arithmetic: str
     weights_paired: int
@@ -82,15 +87,25 @@ class Comparison(Result):
     def _verdict(self) -> str:
         about = f"(largest number {self.scale:.2g}; {self.arithmetic})"
         where = f", at real tokens beside {_PADDED} tokens of padding" if self.padded else ""
+        if self.equal and self.size > self.rounding:
+            return (
+                f"{self.mine} and {self.theirs} are equal on this input within {self.tolerance:g} times the rounding "
+                f"of {self.own_type}: they differ by {self.size:.2g}, {self._units()} {about}. One input is no proof."
+            )
         if self.equal:
             return (
                 f"{self.mine} and {self.theirs} are equal on this input: they differ by {self.size:.2g}, where "
                 f"rounding makes {at_most(self.rounding, 1)} at most {about}. One input is no proof."
             )
-        return (
+        said = (
             f"{self.mine} and {self.theirs} are not equal: they differ by {self.size:.2g}{where}, where rounding makes "
             f"{at_most(self.rounding, 1)} at most {about}."
         )
+        near = 0 < self.size <= FACTOR * self.own_rounding
+        return f"{said} That is {self._units()}: see --tolerance." if near else said
+
+    def _units(self) -> str:
+        return f"{self.size / self.own_rounding:.2g} times what rounding in {self.own_type} does to the answers"
 
     def _weights(self) -> str:
         said = f"{self.weights_paired} weights are paired"
@@ -110,13 +125,15 @@ def compare(
     *,
     names: Mapping[str, str] | None = None,
     copy_weights: bool = False,
+    tolerance: float = 0.0,
     seed: int = 0,
 ) -> Comparison:
     """Run two models that should be equal on one input and find where they part.
 
     ``inputs`` is an example for both. ``names`` maps beginnings of the first model's names to the second's ("blocks":
     "transformer.h"); equal names pair by themselves. ``copy_weights`` copies the second model's weights into (a copy
-    of) the first wherever names and shapes pair.
+    of) the first wherever names and shapes pair. ``tolerance`` also calls equal what differs by at most so many times
+    what rounding in the first model's own type does to its answers: 1 for weights that were merged in that type.
 
     >>> torch.manual_seed(0) and None
     >>> a = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
@@ -132,7 +149,7 @@ def compare(
         pairing.copy_weights(b, a)
     asked, refused = _collect_answers(a, b)
     worst = max(asked, key=_Answers.excess)
-    equal = worst.excess() <= 1
+    equal = worst.excess() <= 1 or max(one.size - tolerance * one.own_rounding for one in asked) <= 0
     parting = (
         None
         if equal
@@ -144,6 +161,9 @@ def compare(
         equal=equal,
         size=worst.size,
         rounding=worst.rounding,
+        own_rounding=worst.own_rounding,
+        own_type=str(a.dtype).removeprefix("torch."),
+        tolerance=tolerance,
         scale=worst.scale,
         arithmetic=a.arithmetic,
         weights_paired=len(pairing.pairs),
@@ -176,8 +196,9 @@ def _collect_answers(a: Subject, b: Subject) -> tuple[list[_Answers], list[str]]
 
 
 def _find_mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
-    """Rules under which the first model gives the second's answers, to all that was asked."""
+    """Rules under which the first model gives the second's answers, to all that was asked and to something else."""
     a, b = asked[0].a, asked[0].b
+    asked = [*asked, *_fresh_answers(a, b)]
     module = original(a.module)
     with record_calls() as called:
         asked[0].run_mine()
@@ -190,6 +211,16 @@ def _find_mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
         fitting = (m for m in tried if all(answers.equal_under(apply_repair(m, module)) for answers in asked))
         words += [m.words for m in itertools.islice(fitting, 1)]
     return tuple(dict.fromkeys(words))
+
+
+def _fresh_answers(a: Subject, b: Subject) -> Iterator[_Answers]:
+    """Answers to other tokens, and to more of them where both take more."""
+    for lengths in dict.fromkeys((a.lengths, a.longer_lengths() or a.lengths)):
+        question = a.make(lengths=lengths, draw=21)
+        try:
+            yield _Answers(a, b, question, view(question))
+        except Exception:  # too long for one of them
+            continue
 
 
 def _describe_output_functions(asked: list[_Answers]) -> Iterator[str]:
@@ -212,6 +243,8 @@ class _Answers:
         self.a, self.b, self.question, self.seen = a, b, question, seen
         self.mine, self.theirs = self.run_mine(), self._run(b, _with_own_inputs(b, question))
         noise = max(_largest_difference(self.mine, self.run_mine(jitter=j)) for j in range(JITTERS))
+        own = [self.run_mine(jitter=j, unit=a.dtype) for j in range(JITTERS)]
+        self.own_rounding = max(_largest_difference(self.mine, moved) for moved in own)
         eps = torch.finfo(torch.float64 if a.wide and b.wide else a.dtype).eps
         self.scale = max((largest(v.abs()) for v in self.mine), default=0.0)
         self.size, self.rounding = _largest_difference(self.mine, self.theirs), FACTOR * noise + 8 * eps * self.scale
@@ -228,11 +261,13 @@ class _Answers:
         except Exception:
             return False
 
-    def run_mine(self, *, jitter: int | None = None) -> list[Tensor]:
-        return self._run(self.a, self.question, jitter=jitter)
+    def run_mine(self, *, jitter: int | None = None, unit: torch.dtype | None = None) -> list[Tensor]:
+        return self._run(self.a, self.question, jitter=jitter, unit=unit)
 
-    def _run(self, subject: Subject, question: Question, *, jitter: int | None = None) -> list[Tensor]:
-        with torch.no_grad(), subject.running(jitter=jitter):
+    def _run(
+        self, subject: Subject, question: Question, *, jitter: int | None = None, unit: torch.dtype | None = None
+    ) -> list[Tensor]:
+        with torch.no_grad(), subject.running(jitter=jitter, unit=unit):
             made = call(subject.module, subject.inputs(question))
         return [self.seen.of(o.values) for o in subject.outputs(made, question)]
 

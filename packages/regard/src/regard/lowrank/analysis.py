@@ -16,6 +16,7 @@ from regard.lowrank.effect import SoftmaxEffect, softmax_effect
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck, draw_spectrum
 from regard.lowrank.sketches import Matrix, Sketch, SketchCheck, sketch
 from regard.lowrank.truncation import Truncation
+from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
 
@@ -149,11 +150,11 @@ class Table(Result):
 
     def __str__(self) -> str:
         lines: list[Row | NotFinite] = [*self.rows, *self.not_finite]
-        width = max(len(row.name) for row in lines)
-        cut = (
-            "" if self.rank is None else f"   error of rank {self.rank}     ||A||_F/sqrt {self.rank + 1}    energy kept"
-        )
-        head = f"{'name':{width}}         shape   sigma_1     sigma_n  effective  stable{cut}"
+        width = max(4, *(len(row.name) for row in lines))
+        largest, smallest, bound = readable(["$sigma_1$", "$sigma_n$", f"$||A||_F/sqrt({(self.rank or 0) + 1})$"])
+        head = f"{'name':{width}}  {'shape':>12}  {largest:>8}  {smallest:>10}  {'effective':>9}  {'stable':>6}"
+        if self.rank is not None:
+            head += f"   {f'error of rank {self.rank}':>15}   {bound:>15}   {'energy kept':>11}"
         return "\n".join([head, *(row.line(width) for row in lines)])
 
 

@@ -12,6 +12,7 @@ from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
+from regard.notation import readable
 from regard.results import Result
 from regard.rigor.matrices import gamma, squares
 from regard.written_numbers import between
@@ -38,11 +39,11 @@ class Statements(Result):
     def __str__(self) -> str:
         k = int(np.argmax(self.tail)) + 1
         strict = int(np.count_nonzero(self.tail_margin < 1))
-        return (
-            f"sum sigma_i^2 is {between(*self.energy, 12)}, ||A||_F^2 "
+        return readable(
+            f"$sum sigma_i^2$ is {between(*self.energy, 12)}, $||A||_F^2$ "
             f"is {between(*self.squared_norm, 12)}: {'equal' if self.answer else 'NOT equal'} "
-            f"within the bounds. sigma_k <= ||A||_F / sqrt k for k = 1 .. {len(self.tail)}, strictly at {strict} of "
-            f"them; nearest to equality at k = {k}, where sigma_k is {self.tail[k - 1]:.4g} of it."
+            f"within the bounds. $sigma_k <= ||A||_F / sqrt(k)$ for k = 1 .. {len(self.tail)}, strictly at {strict} of "
+            f"them; nearest to equality at k = {k}, where $sigma_k$ is {self.tail[k - 1]:.4g} of it."
         )
 
 

@@ -15,6 +15,7 @@ from regard.arrays import as_array, check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.lowrank.certificate import Certificate, certify, residual_above
 from regard.lowrank.truncation import Truncation
+from regard.notation import readable
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, open_box
 from regard.pictures import figure as new_figure
 from regard.results import Result
@@ -239,14 +240,16 @@ class Spectrum(Result):
             f"  {100 * self.energy[k - 1]:8.3f} %"
             for k in at
         ]
-        head = "     k       sigma_k  ||A||_F/sqrt k  tail Frobenius      energy"
+        sigma, bound = readable(["$sigma_k$", "$||A||_F/sqrt(k)$"])
+        head = f"{'k':>6}  {sigma:>12}  {bound:>14}  {'tail Frobenius':>14}  {'energy':>10}"
         return (
             f"{self.name}: {m} x {n}, Frobenius norm {self.frobenius:.6g}, by {how[self.method]}.\n"
             f"Every singular value is within {at_most(self.error_bound, 2)} of the exact one (proved, all rounding "
             f"included); at least {self.rank_at_least} of {len(s)} are positive.\n"
-            f"Effective rank (entropy of sigma) {self.effective_rank:.4g}, stable rank {self.stable_rank:.4g}.\n"
+            f"Effective rank (entropy of the singular values) {self.effective_rank:.4g}, stable rank "
+            f"{self.stable_rank:.4g}.\n"
             + "\n".join([head, *rows])
-            + "\nThe best rank k-1 has spectral error sigma_k; ||A||_F/sqrt k is never below it."
+            + f"\nThe best rank k-1 has spectral error {sigma}; {bound} is never below it."
         )
 
     def figure(self) -> Figure:

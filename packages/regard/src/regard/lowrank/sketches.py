@@ -14,6 +14,7 @@ from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
 from regard.lowrank.singular import RankForError, Spectrum, smallest_rank
 from regard.lowrank.truncation import Truncation
+from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
 from regard.rigor import check_arithmetic
@@ -130,7 +131,7 @@ class Sketch(Result):
         return (
             f"{self.name}: {m} x {n}, sketched with {self.columns} columns in {self.passes} passes (seed "
             f"{self.seed}); Frobenius norm {self.frobenius:.6g}.\n"
-            f"Largest singular values, about: {s}{', ...' if len(self.singular_values) > 8 else ''}; sigma_1 is "
+            f"Largest singular values, about: {s}{', ...' if len(self.singular_values) > 8 else ''}; σ₁ is "
             f"{between(self.lower[0], self.upper[0], 6)}.\n"
             f"What the sketch leaves out has Frobenius norm at most {at_most(self.residual, 6)} (certain, by the "
             f"{self.residual_by}){self._probable_bound()}."
@@ -152,7 +153,7 @@ class SketchCheck(Result):
     def __str__(self) -> str:
         word = "at most" if self.answer else "NOT"
         low, high = self.measured
-        return f"||A - Y Q^T||_F is {between(low, high, 6)}: {word} the stated {in_full(self.stated)}."
+        return readable(f"$||A - Y Q^T||_F$ is {between(low, high, 6)}: {word} the stated {in_full(self.stated)}.")
 
 
 class Steps:

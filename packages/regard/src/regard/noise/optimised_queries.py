@@ -25,6 +25,7 @@ from regard.noise.model import NoiseModel
 from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
 from regard.noise.scores import score_laws
 from regard.noise.weights import weight_moments
+from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
 from regard.written_numbers import at_most, in_full
@@ -63,9 +64,11 @@ class OptimisedQueries(Result):
         norms = ", ".join(f"{norm:.4g}" for norm in self.norms)
         return "\n".join(
             [
-                f"{what[0].upper()}{what[1:]} of norm at most {in_full(self.max_norm)}: E||c - target||^2 = "
-                f"{self.error:.8g} ({self.bias_squared:.3g} bias^2 + {self.variance:.8g} variance; by "
-                f"{self.method}, accurate to {at_most(self.error_accuracy, 1)}).",
+                readable(
+                    f"{what[0].upper()}{what[1:]} of norm at most {in_full(self.max_norm)}: $E||c - target||^2$ = "
+                    f"{self.error:.8g} ({self.bias_squared:.3g} $bias^2$ + {self.variance:.8g} variance; by "
+                    f"{self.method}, accurate to {at_most(self.error_accuracy, 1)})."
+                ),
                 f"The designed queries at their best scale reach {self.designed_error:.8g}: {gain:.3g} times as much.",
                 f"Norms used: {norms}. Found by '{self.found_from}' of {len(self.starts)} descents, whose values on "
                 "sample points (four times as many for the refined ones) only roughly compare: "

@@ -18,6 +18,7 @@ from regard.noise.model import NoiseModel
 from regard.noise.scores import Scores, check_queries, score_laws
 from regard.noise.values import WeightLaw
 from regard.noise.weights import WeightMoments, weight_moments
+from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
 from regard.written_numbers import at_most, in_full
@@ -80,8 +81,10 @@ class Study(Result):
         kind = _KIND.get(self.method, "95 % interval")
         return [
             f"Random keys, {heads}; the target is the mean of the values of keys {wanted} (counted from 0).",
-            f"E||c - target||^2 = {self.error:.10g} = {self.bias_squared:.4g} (bias^2) + {self.variance:.10g} "
-            f"(variance), by {_HOW[self.method]}, {kind} {at_most(self.error_accuracy, 1)}.",
+            readable(
+                f"$E||c - target||^2$ = {self.error:.10g} = {self.bias_squared:.4g} ($bias^2$) + {self.variance:.10g} "
+                f"(variance), by {_HOW[self.method]}, {kind} {at_most(self.error_accuracy, 1)}."
+            ),
         ]
 
     def _weight_lines(self) -> list[str]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from regard.array_types import Float
 from regard.arrays import as_array, check_array
 from regard.errors import InputError
+from regard.notation import readable
 from regard.positions.number_formats import RELATIVE, Phases, Table, sine_cosine, turns, unit_roundoff
 from regard.results import Result
 from regard.written_numbers import at_most
@@ -117,8 +118,8 @@ class Differences(Result):
 
     def __str__(self) -> str:
         word = "in float64" if self.format in ("real", "float64") else f"rounded to {self.format}"
-        return (
-            f"Rotary scores depend on differences alone: R_t^T R_s = R_(s-t) holds exactly in rational arithmetic; "
+        return readable(
+            f"Rotary scores depend on differences alone: $R_t^T R_s = R_(s-t)$ holds exactly in rational arithmetic; "
             f"with the table {word}, the largest deviation in {self.trials:,} random scores of "
             f"unit vectors is {self.largest:.2g}, and none can exceed {at_most(self.bound, 2)} (proved)."
         )

@@ -38,7 +38,7 @@ def claims(
         str | None, typer.Option(metavar="FILE.py:NAME", help="Check your own answer; your code is run.")
     ] = None,
     derivation: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Check your own derivation (.md, .tex, .txt), line by line.")
+        str | None, typer.Option(metavar="FILE", help="Check your own derivation (.md, .tex, .txt, .ipynb).")
     ] = None,
     problem: Annotated[
         str | None, typer.Option(metavar="FILE.toml", help="With --derivation: a problem of your own.")
@@ -170,7 +170,7 @@ def _find_claim(words: list[str], *, template: bool) -> tuple[Claim | QuestionSe
 
     first, *rest = words
     if first not in catalogue and sets_beginning(first):
-        file = rest.pop() if template and rest and rest[-1].endswith((".py", ".md", ".tex", ".txt")) else None
+        file = rest.pop() if template and rest and rest[-1].endswith((".py", ".md", ".tex", ".txt", ".ipynb")) else None
         return catalogue.of(find_set(first).name, " ".join(rest) if rest else None), file
     file = rest.pop(0) if template and rest else None
     claim = catalogue.find(first)

@@ -163,7 +163,7 @@ class Claim(MarkedResult):
 
     def template(self, path: str | os.PathLike[str] | None = None) -> Template | DerivationTemplate:
         """Write the function to fill in to a new file, by default named after the claim."""
-        if path is not None and os.fspath(path).endswith((".md", ".tex", ".txt")):
+        if path is not None and os.fspath(path).endswith((".md", ".tex", ".txt", ".ipynb")):
             from regard.coursework.derivations.template import write_derivation_template
 
             return write_derivation_template(self.name, path)

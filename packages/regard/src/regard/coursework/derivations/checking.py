@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -14,7 +15,15 @@ from regard.coursework.derivations.grammar import Parser
 from regard.coursework.derivations.instances import make_instances
 from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
 from regard.coursework.derivations.problem import Condition, Fact, Problem
-from regard.coursework.derivations.proving import NONE, Conditions, Context, Equality, Step, prove, prove_by_lines_before
+from regard.coursework.derivations.proving import (
+    NONE,
+    Conditions,
+    Context,
+    Equality,
+    Step,
+    prove,
+    prove_by_lines_before,
+)
 from regard.coursework.derivations.repairs import find_repair
 from regard.coursework.derivations.terms import Term, free_names, num, substitute, sym
 from regard.coursework.derivations.tokens import NotRead, Token
@@ -122,10 +131,8 @@ class Checker:
             self.not_read(statement, statement.problem)
             return
         if not statement.signs:
-            try:
+            with suppress(NotRead, Mismatch):
                 self.last, self.chain = self.side(statement.sides[0]), None
-            except (NotRead, Mismatch):
-                pass
             self.words.unknown.clear()
             return
         before = self.last if statement.continues else None
@@ -213,7 +220,7 @@ class Checker:
         return next((one.name for one in self.problem.lemmas if {one.left, one.right} == sides), None)
 
     def read_unknown(self, unknown: dict[str, int], relation: Relation | None = None) -> bool:
-        """Letters that people use without a word, such as A for the scores: the first meaning that makes a line true."""
+        """Letters that people use without a word, such as A for the scores: the first meaning that makes it true."""
         letters = {name.removesuffix("_p") for name in unknown}
         if len(letters) != 1 or not (meanings := self.problem.readings.get(next(iter(letters)))):
             return False
@@ -221,7 +228,7 @@ class Checker:
         for n, (said, term) in enumerate(meanings):
             own = {letter: ("", term), f"{letter}_p": ("", self.problem.permute(term))}
             shape = fit(term, self.words)[1] or SCALAR
-            self.words.own.update({name: shape for name in own})
+            self.words.own.update(dict.fromkeys(own, shape))
             for where in self.instances:
                 where.define_all(own)
             last = n + 1 == len(meanings)
@@ -266,7 +273,7 @@ class Checker:
         return True
 
     def judge_choice(self, name: str, term: Term) -> tuple[Mark, str]:
-        """Whether a choice is built from what it may be built from, is positive if it must be, and meets its conditions."""
+        """Whether a choice is built from what it may be, is positive if it must be, and has what it must have."""
         allowed = self.problem.choose[name]
         alien = free_names(term) - set(allowed) - set(self.context.own) - set(self.problem.sizes) - {"pi", "e"}
         if alien := alien - self.words.indices:
@@ -435,7 +442,8 @@ class Checker:
 
     def reaches(self, term: Term, name: str) -> bool:
         """Whether unfolding a term could come back to a name, or leave an index that nothing binds."""
-        names, seen = free_names(term), set()
+        names = free_names(term)
+        seen: set[str] = set()
         if names & self.words.indices - set(self.words.shapes):
             return True
         if names & {f"{one}_p" for one in self.words.variants}:

@@ -17,7 +17,7 @@ LETTERS = "hijlmopqrstuvwxyz"
 
 
 def find_indices(statements: list[Statement], problem: Problem, words: Vocabulary) -> None:
-    """Letters that stand below others or under a sum are indices here, also where a size of the problem has that name."""
+    """Letters that stand below others or under a sum are indices here, also where a size has that name."""
     terms = [fact.left for fact in (*problem.goal, *problem.given)] + [fact.right for fact in problem.goal]
     terms += [term for _, term in problem.definitions.values()]
     needed = set(problem.symbols).union(*(free_names(term) for term in terms))

@@ -14,7 +14,8 @@ _MATH = re.compile(
     r"|\\begin\{(?P<env>align|equation|gather|multline|eqnarray|aligned|alignat)\*?\}(?P<e>.+?)\\end\{(?P=env)\*?\}",
     re.DOTALL,
 )
-_CROSSED = re.compile(r"~~.+?~~|<del>.+?</del>|<s>.+?</s>|\\sout\{[^{}]*\}|<!--.*?-->", re.DOTALL)
+_CROSSED = re.compile(r"~~.+?~~|<del>.+?</del>|<s>.+?</s>|\\(?:sout|st|cancel|xcancel|hcancel)\{[^{}]*\}", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->|^[ \t]*%[^\n]*", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<img[^>]*>")
 _SUPPOSE = re.compile(r"\b(?:suppose|assume|assuming|if)\b[^.]*$", re.IGNORECASE)
 _ANNOUNCE = re.compile(r"\b(?:show|prove|want|claim|goal|wish)\b[^.]*$", re.IGNORECASE)
@@ -56,6 +57,7 @@ def find_formulas(text: str) -> tuple[list[Formula], list[str]]:
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match[0])
 
+    text = _COMMENT.sub(blank, text)
     if _CROSSED.search(text):
         said.append("what is crossed out is not read")
         text = _CROSSED.sub(blank, text)

@@ -1,7 +1,7 @@
 """Forms: sums of monomials with rational coefficients, and their arithmetic.
 
-A monomial is a product of powers of atoms, whose order does not matter, and a word of matrices, whose order does. In the
-form of a matrix, a monomial with an empty word is a multiple of the identity. An index that a sum runs over is called
+A monomial is a product of powers of atoms, whose order does not matter, and a word of matrices, whose order does. In
+the form of a matrix, a monomial with an empty word is a multiple of the identity. An index that a sum runs over is called
 #1, #2, ... inside the sum, by how deep the sum is; outside of one it is ?1, ?2, ... until it is bound.
 """
 

@@ -376,14 +376,15 @@ class Parser:
         return Term("sum", (body,), Span(index, lo, hi, without))
 
     def sum_tokens(self) -> list[Token]:
-        if not self.skip("{"):
-            if self.now.text == "(":
-                raise NotRead(self.now.place, "the index of the sum in braces")
+        """What stands below the sum: in braces, in brackets, or one letter."""
+        close = {"{": "}", "(": ")"}.get(self.now.text)
+        if close is None:
             return [self.take()]
+        self.take()
         start = self.at
-        while self.now.kind != "end" and self.now.text != "}":
+        while self.now.kind != "end" and self.now.text != close:
             self.take()
-        self.take("}")
+        self.take(close)
         return self.tokens[start : self.at - 1]
 
     def sum_span(
@@ -394,6 +395,10 @@ class Parser:
         texts = [token.text for token in below]
         if len(below) == 1:
             return texts[0], None, top, ()
+        cut = [n for n, text in enumerate(texts) if n and text == "," and texts[n + 1 : n + 3] == [texts[0], "!="]]
+        if cut:  # i = 1, i != 2
+            index, lo, hi, without = self.sum_span(below[: cut[0]], top, place)
+            return index, lo, hi, (*without, *self.sum_span(below[cut[0] + 1 :], top, place)[3])
         if below[0].kind == "num" and texts[1] in ("<=", "<"):  # 1 <= i <= k
             lo = num(int(texts[0]) + (texts[1] == "<"))
             index, _, hi, without = self.sum_span(below[2:], top, place)

@@ -1,7 +1,7 @@
 """Normal forms: two terms with the same one are equal on every instance, by arithmetic and the rules that it names.
 
-Products are multiplied out, transposes stand at single matrices, sums run from 1, and what the problem gives (P^T P = I,
-orthonormal columns, the lemmas) is applied where it fits. Every rule is in rules.toml, a theorem with its own test; a
+Products are multiplied out, transposes stand at single matrices, sums run from 1, and what the problem gives (P^T P =
+I, orthonormal columns, the lemmas) is applied where it fits. Every rule is in rules.toml, a theorem with its own test; a
 rule that is not there cannot be used. Where a step would need more than is known (a sum that may run backwards, a size
 that may be too small), the form is not made, and the line stays unproved.
 """
@@ -97,7 +97,11 @@ class Normal:
         """Whether a rule may be used; if so, it is, and ``shown`` is what it says here."""
         if rule not in rule_names():
             raise LookupError(f"{rule} is no rule of rules.toml")
-        if self.disabled is None or (shown or rule) in self.disabled or (self.only is not None and rule not in self.only):
+        if (
+            self.disabled is None
+            or (shown or rule) in self.disabled
+            or (self.only is not None and rule not in self.only)
+        ):
             return False
         self.used.add(shown or rule)
         return True
@@ -581,7 +585,7 @@ class Normal:
             if not w and x > 0 and all(self.is_nonnegative(a) for a, _ in s):
                 made: Form = {}
                 for a, p in s:
-                    part = {(a[1], ()): p} if a[0] == "exp" else scale(of_atom(("ln", form_key(of_atom(a)))), p)
+                    part: Form = {(a[1], ()): p} if a[0] == "exp" else scale(of_atom(("ln", form_key(of_atom(a)))), p)
                     made = add_forms(made, part)
                 return add_forms(made, of_atom(("ln", form_key(constant(x))))) if x != 1 else made
         return of_atom(("ln", form_key(form)))
@@ -613,10 +617,9 @@ class Normal:
         inside = self.form(term.args[0])
         for fact in self.problem.given if inside else ():
             known = fact.left.op == "norm" and fact.left.value == "2" and fact.sign == "="
-            if known and self.may_use(fact.name):
-                if self.form(fact.left.args[0]) == inside:
-                    self.used.add(fact.name)
-                    return self.form(fact.right)
+            if known and self.may_use(fact.name) and self.form(fact.left.args[0]) == inside:
+                self.used.add(fact.name)
+                return self.form(fact.right)
         return self.look_up(("norm2", form_key(inside))) if inside else {}
 
     def norm_square(self, term: Term) -> Form:
@@ -646,11 +649,11 @@ class Normal:
             inner = put({key[2]: Fraction(1)}, bound_of(key[2]), index)
             return self.prefix(index, dict(key[1]), self.trace(inner))
         diagonal = self.diagonal(word[0])
-        if diagonal is not None and all(self.diagonal(one) == diagonal for one in word):
-            if self.may("the trace of a diagonal matrix"):
-                index = self.fresh_index()
-                entries = of_atom(("at", diagonal, index_key(index)), len(word))
-                return self.prefix(index, self.last_of(diagonal), entries)
+        alike = diagonal is not None and all(self.diagonal(one) == diagonal for one in word)
+        if diagonal is not None and alike and self.may("the trace of a diagonal matrix"):
+            index = self.fresh_index()
+            entries = of_atom(("at", diagonal, index_key(index)), len(word))
+            return self.prefix(index, self.last_of(diagonal), entries)
         for n in range(1, len(word)):
             turned = word[n:] + word[:n]
             rule = self.cancels(word[-1], word[0])
@@ -739,7 +742,8 @@ def is_zero(normal: Normal, form: Form) -> bool:
         lowest = {a: min(dict(s).get(a, Fraction(0)) for s, _ in form) for a in parens}
         changed: Form = {}
         for (s, w), x in form.items():
-            powers, part = dict(s), {((), w): x}
+            powers = dict(s)
+            part: Form = {((), w): x}
             for atom, least in lowest.items():
                 power = powers.pop(atom, Fraction(0)) - least
                 if power.denominator != 1 or power > 4:

@@ -348,7 +348,7 @@ class Builder:
 
     def add_words(self, symbols: dict[str, Symbol], sizes: dict[str, list[int]], own: ProblemTable) -> None:
         words = self.words
-        words.shapes.update({key: SCALAR for key in sizes})
+        words.shapes.update(dict.fromkeys(sizes, SCALAR))
         for key, symbol in symbols.items():
             words.shapes[key] = symbol.shape
             if symbol.last:
@@ -442,7 +442,7 @@ def split_relation(text: str) -> tuple[str, str, str]:
     """The two sides of a relation that is written in plain letters, and its sign, which stands in no braces."""
     for found in re.finditer(r" (<=|>=|!=|=|<|>) ", text):
         left = text[: found.start()]
-        if left.count("{") == left.count("}"):
+        if left.count("{") == left.count("}") and left.count("(") == left.count(")"):
             return left, found[1], text[found.end() :]
     raise ValueError(f"it is no relation: write a sign such as = or <= with a space on both sides, not {text!r}")
 

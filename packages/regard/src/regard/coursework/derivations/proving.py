@@ -159,7 +159,9 @@ def prove_by_lines_before(context: Context, left: Term, right: Term, conditions:
         normal.only = only
         try:
             gap = add_forms(normal.form(left), scale(normal.form(right), -1))
-            facts = [(add_forms(normal.form(one.left), scale(normal.form(one.right), -1)), one.name) for one in equalities]
+            facts = [
+                (add_forms(normal.form(one.left), scale(normal.form(one.right), -1)), one.name) for one in equalities
+            ]
             names = eliminate(normal, gap, facts, [TRIES]) if gap else None
         except GIVE_UP:
             continue
@@ -263,7 +265,8 @@ def clear_denominators(normal: Normal, form: Form) -> Form | None:
         return None
     made: Form = {}
     for (s, w), x in form.items():
-        powers, part = dict(s), {((), w): x}
+        powers = dict(s)
+        part: Form = {((), w): x}
         for atom, least in lowest.items():
             power = powers.pop(atom, Fraction(0)) - least
             if atom[0] == "paren" and power.denominator == 1 and power <= 4:

@@ -113,7 +113,7 @@ class DerivationReport(Result):
 
 def reason(line: LineVerdict) -> str:
     """Why a line has its mark."""
-    if line.mark is Mark.FALSE:
+    if line.mark is Mark.FALSE and line.values != ("", ""):
         where = f"on {line.instance}: " if line.instance else ""
         return f"{where}left {line.values[0]}, right {line.values[1]}" + (f"; {line.remark}" if line.remark else "")
     return line.remark or ", ".join(line.rules)
@@ -162,10 +162,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def words_of_notebook(text: str, name: str) -> str:
-    """The Markdown and raw cells of a notebook, one after another."""
+    """The Markdown cells of a notebook, one after another."""
     try:
         cells = json.loads(text)["cells"]
-        words = [cell["source"] for cell in cells if cell["cell_type"] in ("markdown", "raw")]
+        words = [cell["source"] for cell in cells if cell["cell_type"] == "markdown"]
         return "\n\n".join(one if isinstance(one, str) else "".join(one) for one in words)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{name} is no notebook; save it from Jupyter, or write Markdown.") from None

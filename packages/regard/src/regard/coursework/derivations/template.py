@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from regard.coursework.derivations.report import require_problem
 from regard.errors import InputError
 from regard.results import Result
 
-ENDINGS = (".md", ".tex", ".txt")
+ENDINGS = (".md", ".tex", ".txt", ".ipynb")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,13 +24,15 @@ class DerivationTemplate(Result):
     text: str
 
     def __str__(self) -> str:
-        return f"Wrote {self.path}: write your derivation under its last line, then run\n  regard claims {self.claim} --derivation {self.path}"
+        check = f"regard claims {self.claim} --derivation {self.path}"
+        return f"Wrote {self.path}: write your derivation under its last line, then run\n  {check}"
 
 
 def write_derivation_template(claim: str, path: str | os.PathLike[str]) -> DerivationTemplate:
-    """Write the template to a new file; one that exists is never overwritten."""
-    target = check_target(path, ENDINGS)
-    made = DerivationTemplate(claim=claim, path=os.fspath(target), text=template_text(require_problem(claim)))
+    """Write the template to a new file, as its ending says; one that exists is never overwritten."""
+    target = os.fspath(check_target(path, ENDINGS))
+    ending = os.path.splitext(target)[1]
+    made = DerivationTemplate(claim=claim, path=target, text=template_text(require_problem(claim), ending))
     try:
         with open(made.path, "x", encoding="utf-8") as stream:
             stream.write(made.text)
@@ -40,28 +43,37 @@ def write_derivation_template(claim: str, path: str | os.PathLike[str]) -> Deriv
     return made
 
 
-def template_text(problem: Problem) -> str:
+def template_text(problem: Problem, ending: str = ".md") -> str:
     """The template; formulas in it stand in a comment, so that nobody hands them in as a step."""
-    symbols = [
-        f"  {name}: {' x '.join(one.shape) if one.shape != ('1', '1') else 'number'}{', ' + one.says if one.says else ''}"
-        for name, one in problem.symbols.items()
-    ]
-    defined = [f"  {one}" for one in problem.table.definitions]
-    given = [f"  {one.text}" for one in problem.given] + [f"  {fact.text} for {where}" for fact, where in problem.order]
-    lemmas = [f"  {one.name}: {one.text}" for one in problem.lemmas]
-    choose = [f"  {name}, from {', '.join(parts)}" for name, parts in problem.choose.items()]
+    text = problem_text(problem)
+    if ending in (".tex", ".txt"):
+        sign = "%" if ending == ".tex" else "#"
+        return "\n".join(f"{sign} {line}".rstrip() for line in text.split("\n")) + "\n\n"
+    comment = f"<!--\n{text}\n-->\n\n"
+    if ending == ".md":
+        return comment
+    cells = [{"cell_type": kind, "metadata": {}, "source": one} for kind, one in (("raw", text), ("markdown", ""))]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}, indent=1) + "\n"
+
+
+def problem_text(problem: Problem) -> str:
+    """What is given, what may be used and what is to be shown, in plain letters."""
+    symbols = []
+    for name, one in problem.symbols.items():
+        shape = "number" if one.shape == ("1", "1") else " x ".join(one.shape)
+        symbols.append(f"{name}: {shape}{', ' + one.says if one.says else ''}")
+    symbols += [f"{name} >= {least}" for name, least in problem.table.least.items()]
+    given = [fact.text for fact in (*problem.given, *problem.suppose)]
+    given += [f"{fact.text} for {', '.join(map(str, where)) or 'every index'}" for fact, where in problem.order]
     parts = [
         ("Names", symbols),
-        ("Definitions", defined),
+        ("Definitions", problem.table.definitions),
         ("Given", given),
-        ("Lemmas that may be used", lemmas),
-        ("Yours to choose", choose),
-        ("To be shown", [f"  {one.text}" for one in problem.goal]),
+        ("Lemmas that may be used", [f"{one.name}: {one.text}" for one in problem.lemmas]),
+        ("Yours to choose", [f"{name}, from {', '.join(parts)}" for name, parts in problem.choose.items()]),
+        ("What your choice must have", [one.text for one in problem.require]),
+        ("To be shown", [one.text for one in problem.goal]),
     ]
-    body = "\n".join(f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines)
-    permuted = (
-        "\nQ_p, Q', Q(P X) and \\tilde Q are Q of the permuted input P X; so for the others.\n"
-        if problem.words.input
-        else ""
-    )
-    return f"<!-- {problem.name}: {problem.table.title}\n\n{body}\n{permuted}-->\n\n"
+    body = "\n".join("\n".join([f"{title}:", *(f"  {line}" for line in lines)]) for title, lines in parts if lines)
+    permuted = "\nQ_p, Q', Q(P X) and \\tilde Q are Q of the permuted input P X; so for the others."
+    return f"{problem.name}: {problem.table.title}\n\n{body}{permuted if problem.words.input else ''}"

@@ -160,6 +160,7 @@ def _write(term: Term) -> str:
     if term.op == "sum":
         span: Span = term.value
         without = "".join(f", {span.index} != {one}" for one in span.without)
-        return f"sum_{{{span.index}={span.lo}..{span.hi}{without}}} {write(args[0], 2)}"
+        last = str(span.hi) if span.hi.op in ("num", "sym") else f"({span.hi})"
+        return f"sum_({span.index}={span.lo}{without})^{last} {write(args[0], 2)}"
     name = _SPELLING.get(term.op, term.op)
     return f"{name}({', '.join(map(str, args))})" if args else name

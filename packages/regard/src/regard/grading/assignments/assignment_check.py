@@ -123,7 +123,7 @@ def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress |
 
 
 def _untried_questions(assignment: Assignment) -> Iterator[str]:
-    reasons = {Kind.WRITTEN: "a person marks it"}
+    reasons = {Kind.WRITTEN: "a person marks it", Kind.DERIVATION: "a derivation is checked line by line"}
     if not _has_torch():
         reasons |= dict.fromkeys(MODELS, "a model, and torch is not installed: pip install 'regard[torch]'")
     for task in assignment.tasks:

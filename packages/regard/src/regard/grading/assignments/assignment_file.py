@@ -203,7 +203,7 @@ class _Reader:
         return kind
 
     def _function(self) -> str:
-        if self.kind is Kind.WRITTEN:
+        if self.kind in (Kind.WRITTEN, Kind.DERIVATION):
             return ""
         default = "TransformerTranslator" if self.kind is Kind.TRANSFORMER else self.claim.replace("-", "_")
         if not default and "function" not in self.raw:
@@ -226,11 +226,14 @@ class _Reader:
         return {size.name: size.ladder[0] for size in chosen if size.name in given}
 
     def _file(self) -> Path | None:
-        needs = self.kind in (Kind.OWN, Kind.PERPLEXITY)
+        if self.kind is Kind.DERIVATION and not self.table.file:
+            self._require_problem()
+            return None
+        needs = self.kind in (Kind.OWN, Kind.PERPLEXITY, Kind.DERIVATION)
         if needs and not self.table.file:
             self.add(f"a question of kind {self.kind.value} needs file = '...', beside the assignment.")
         elif self.table.file and not needs:
-            self.add(f"file is for questions of kind own and perplexity; this one is {self.kind.value}.")
+            self.add(f"file is for questions of kind own, perplexity and derivation; this one is {self.kind.value}.")
         elif needs:
             path = self.place.parent / self.table.file
             try:
@@ -240,6 +243,14 @@ class _Reader:
                 return None
             return path
         return None
+
+    def _require_problem(self) -> None:
+        """A derivation needs a claim whose derivations are checked, or a problem's file."""
+        from regard.coursework.derivations.problem import problem_names
+
+        if self.claim not in problem_names():
+            listed = ", ".join(problem_names())
+            self.add(f"a derivation needs file = 'problem.toml', or a claim whose derivations are checked: {listed}.")
 
     def _checklist(self) -> tuple[Line, ...]:
         given = self.table.checklist
@@ -261,7 +272,11 @@ class _Reader:
 
 def _try_file(path: Path, kind: Kind) -> None:
     """Load the file and make its first instance: a mistake in it is found here, not among the submissions."""
-    if kind is Kind.OWN:
+    if kind is Kind.DERIVATION:
+        from regard.coursework.derivations.problem import read_problem
+
+        read_problem(path)
+    elif kind is Kind.OWN:
         from regard.grading.questions.own_question import JudgeError, question_of
 
         try:

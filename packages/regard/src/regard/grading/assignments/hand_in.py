@@ -66,6 +66,9 @@ def _missing(assignment: Assignment, mine: Submission) -> Iterator[str]:
         if task.kind is Kind.WRITTEN:
             if mine.written_pdf() is None and not mine.words(task.id, ids, else_everything=False):
                 yield f"{task.id}: no words; write them below 'Your answer to {task.id}:', or add written.pdf"
+        elif task.kind is Kind.DERIVATION:
+            if not mine.words(task.id, ids, else_everything=False):
+                yield f"{task.id}: no derivation; write it below 'Your answer to {task.id}:'"
         elif why := _code_problem(task, mine):
             yield f"{task.id}: {why}"
         if task.weights and mine.weights(task.weights) is None:

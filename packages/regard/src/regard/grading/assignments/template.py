@@ -123,6 +123,11 @@ def question_part(task: Task, seed: int | None) -> Part:
     title = f"{task.id} ({task.points:g} point{'s' * (task.points != 1)})"
     if task.kind is Kind.WRITTEN:
         return Part(title=title, words=text_of(task), code="")
+    if task.kind is Kind.DERIVATION:
+        from regard.coursework.derivations.template import problem_text
+        from regard.grading.questions.derivation import problem_of
+
+        return Part(title=title, words=f"{text_of(task)}\n\n{problem_text(problem_of(task))}", code="")
     if task.kind in (Kind.TRANSFORMER, Kind.AUDIT):
         frame = " regard claims translator --template my.py writes its frame." * (task.kind is Kind.TRANSFORMER)
         what = "a class" if task.kind is Kind.TRANSFORMER else "a function that returns a torch model,"
@@ -142,6 +147,8 @@ def text_of(task: Task) -> str:
         return task.text
     if task.kind in (Kind.OWN, Kind.STATEMENTS, Kind.PERPLEXITY):
         return task.question.task
+    if not task.claim:
+        return "Show what is to be shown, line by line."
     claim = claims[task.claim]
     return (claim.question.statement if claim.question is not None else "") or without_marks(claim.statement)
 

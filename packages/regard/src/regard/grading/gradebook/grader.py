@@ -29,6 +29,7 @@ from regard.grading.gradebook.manual_marks import Decisions
 from regard.grading.gradebook.marks import ClassMarks, StudentMarks, differences, mark_outcome
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Assignment, Kind, Limits, Task
+from regard.grading.questions.derivation import examine_derivation
 from regard.grading.questions.examination import Outcome, Status, StudentAnswer, examine, failed_outcome
 from regard.grading.submissions.students import Student, identity
 from regard.grading.submissions.submission import Submission, match_students
@@ -185,9 +186,11 @@ def plan_jobs(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
     for submission in pile.submissions:
         for task in pile.assignment.tasks if not submission.refused else ():
             key = outcome_key(pile, submission, task)
-            code = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
+            code = submission.code(task.function) if not task.asks_for_words else None
             if task.kind is Kind.WRITTEN:
                 outcomes[key] = Outcome(status=Status.BY_HAND)
+            elif task.kind is Kind.DERIVATION:
+                outcomes[key] = examine_derivation(task, words_on(pile, submission, task))
             elif task.weights and submission.weights(task.weights) is None:
                 outcomes[key] = failed_outcome(f"there is no file {task.weights} in it that can be read", share=0.0)
             elif code is None:
@@ -202,10 +205,16 @@ def plan_jobs(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
     return outcomes, list(jobs.values())
 
 
+def words_on(pile: Pile, submission: Submission, task: Task) -> str:
+    """What was written on a question."""
+    return submission.words(task.id, [one.id for one in pile.assignment.tasks])
+
+
 def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:
     """The journal's name for one answer: who, which question, what decides it, and the file."""
-    code = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
+    code = submission.code(task.function) if not task.asks_for_words else None
     source = code[1] if code is not None else b""
+    source += words_on(pile, submission, task).encode() if task.kind is Kind.DERIVATION else b""
     source += (submission.weights(task.weights) or b"") if task.weights else b""
     digest = task.digest(pile.assignment.limits)
     return key_of(pile.assignment.name, pile.seed_owner(submission), task.id, digest, pile.secret.name(), source)

@@ -46,6 +46,10 @@ class Kind(StrEnum):
     TRANSFORMER = "transformer"  # a class, part by part
     AUDIT = "audit"  # a torch model, by what must hold for any of its kind
     WRITTEN = "written"  # by a person, with a checklist
+    DERIVATION = "derivation"  # a proof in words and formulas, line by line
+
+
+DERIVATION_SHARES = (0.5, 0.4, 0.1)  # lines, goal, lemmas; without lemmas, theirs go to the goal
 
 
 class Reveal(StrEnum):
@@ -131,6 +135,10 @@ class Task:
         return question_for(self)
 
     @property
+    def asks_for_words(self) -> bool:
+        return self.kind in (Kind.WRITTEN, Kind.DERIVATION)
+
+    @property
     def asks_for_function(self) -> bool:
         return self.kind in (Kind.CLAIM, Kind.OWN, Kind.STATEMENTS, Kind.PERPLEXITY)
 
@@ -163,6 +171,12 @@ class Task:
         """How points are given, in one sentence."""
         if self.kind is Kind.WRITTEN:
             return f"A person marks it, with a checklist of {len(self.checklist)} lines."
+        if self.kind is Kind.DERIVATION:
+            lines, goal, lemmas = (f"{share:.0%}" for share in DERIVATION_SHARES)
+            return (
+                f"{lines} for lines that follow, {goal} for reaching the goal, {lemmas} for the lemmas that it needs; "
+                "after a false line nothing counts, and a line that is true but not proved waits for a person."
+            )
         if self.kind is Kind.STATEMENTS:
             return "Right answers minus wrong ones, as a share of all; what is left out (-1) counts nothing."
         if self.kind is Kind.PERPLEXITY:

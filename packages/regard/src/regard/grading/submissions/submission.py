@@ -136,7 +136,7 @@ class Submission:
         """What was written in words: text files, the text cells of notebooks, and the comments of a filled-in .py."""
         words: list[str] = []
         for entry in sorted(self.files, key=lambda e: e.parts):
-            if entry.name.lower().endswith((".md", ".txt")):
+            if entry.name.lower().endswith((".md", ".txt", ".tex")):
                 words.append(entry.data.decode("utf-8", errors="replace"))
             elif entry.name.lower().endswith(".py"):
                 words += comments(entry.data.decode("utf-8", errors="replace"))

@@ -587,6 +587,7 @@ WORDS = [
     ("never-exactly-the-average", 1, {"n": 2}, "n = 2, values -1 and 1, q", "n = 3"),
     ("never-exactly-the-average", 1, {"n": 60}, "n = 60, values -1, 1 and 58 times 0, q", "n = 3"),
     ("one-head-swings", 2, {}, "for spread > 0 the limit", "small; the limit"),
+    ("two-heads-two-point-noise", 1, {"eps": 1e-200}, "whatever c is: at least 0.999999", "0.999999 >= 1/(1+eps)"),
     ("two-heads-steady", 0, {}, "only where spread + 2a <= 0.1848", "0.1847"),  # which is 0.18477...
     ("the-cone-of-keys", 0, {"d": 2, "iso": 0.5, "ratio": math.sqrt(2)}, "so for a <= 0.4999", "a <= 0.5"),
 ]

@@ -113,8 +113,8 @@ def check_second_head(*, n: int, eps: float, delta: float, factor: float) -> Ver
     if others <= balls.ball(eps):
         return holds(
             "proof; an enclosure agrees" if factor >= 1 else "enclosure at this $n$ and $eps$",
-            f"Head 2 has $1/(1 + (n-1) e^-t) = {at_least(balls.below(1 / (1 + others)), 6)} >= 1/(1+eps)$ on key 2, "
-            "whatever $c$ is.",
+            "Head 2 has $1/(1 + (n-1) e^-t) >= 1/(1+eps)$ on key 2, whatever $c$ is: at least "
+            f"{at_least(balls.below(1 / (1 + others)), 6)}.",
             region="for all $n$ and $eps$ with factors of 1 and more",
         )
     return refuted_verdict(

@@ -28,8 +28,9 @@ MINE = """
     from torch.nn import functional as F
 
     class Usual(nn.Module):
-        def __init__(self, input_size, output_size, hidden_dim=16, num_heads=2, max_length=43):
+        def __init__(self, input_size, output_size, hidden_dim=16, num_heads=2, max_length=43, squash="none"):
             super().__init__()
+            self.squash = {"none": lambda x: x, "relu": torch.relu, "tanh": torch.tanh}[squash]
             if hidden_dim % num_heads:
                 raise ValueError("heads do not divide the width")
             self.words, self.places = nn.Embedding(input_size, hidden_dim), nn.Embedding(max_length, hidden_dim)
@@ -37,7 +38,7 @@ MINE = """
             self.norm, self.out = nn.LayerNorm(hidden_dim), nn.Linear(hidden_dim, output_size)
         def forward(self, ids):
             x = self.words(ids) + self.places.weight[: ids.shape[1]]
-            return self.out(self.norm(x + self.look(x, x, x)[0]))
+            return self.out(self.norm(x + self.squash(self.look(x, x, x)[0])))
 
     class ByHand(nn.Module):
         '''No nn.Embedding: one-hot rows times a matrix whose columns are the words.'''
@@ -156,7 +157,7 @@ def test_embeddings_are_compared_in_somebodys_model(data, mine, tmp_path):
 def test_the_space_is_what_the_constructor_takes(data, mine, tmp_path):
     settings, code = own(data), load_code(f"{mine}:Usual")
     taken = taken_settings(settings, code)
-    assert taken == {"model.width", "model.heads", "embedding.source", "embedding.frozen"}
+    assert taken == {"model.width", "model.heads", "embedding.source", "embedding.frozen", "arguments.squash"}
     space = load_space(None, settings, taken=taken)
     assert [k for k in space.entries if k.startswith(("model.", "embedding."))] == [
         "embedding.source",
@@ -164,15 +165,21 @@ def test_the_space_is_what_the_constructor_takes(data, mine, tmp_path):
         "model.heads",
     ]
     assert "training.learning_rate" in space.entries
-    (tmp_path / "space.toml").write_text("[model]\nfeed_forward = [8, 16]\n")
-    with pytest.raises(InputError, match=r"model\.feed_forward cannot be searched: your model takes .*model\.heads"):
+    (tmp_path / "space.toml").write_text("[model]\nfeed_forward = [8, 16]\n[arguments]\nsquash = 3\nsqueeze = [1]\n")
+    with pytest.raises(InputError) as refused:
         load_space(tmp_path / "space.toml", settings, taken=taken)
+    assert "model.feed_forward cannot be searched: your model takes arguments.squash, embed" in str(refused.value)
+    assert "arguments.squash needs a list of one choice or more, not 3." in str(refused.value)
+    assert "arguments.squeeze cannot be searched" in str(refused.value)
+    with pytest.raises(InputError, match=r"takes no argument 'squeeze', which model\.arguments gives"):
+        taken_settings(own(data, 'model.arguments={"squeeze": 1}'), code)
 
 
 @pytest.mark.slow
 def test_a_search_tries_sizes_and_survives_those_that_do_not_fit(data, mine, tmp_path):
     space = tmp_path / "space.toml"
-    space.write_text("[model]\nwidth = [18, 22]\nheads = [2, 4]\n")  # 4 heads fit neither width
+    # 4 heads fit neither width
+    space.write_text('[model]\nwidth = [18, 22]\nheads = [2, 4]\n[arguments]\nsquash = ["relu", "tanh"]\n')
 
     def search(code, **how):
         return tune(own(data), tmp_path / "study", space=space, own=code, pruner="none", **how)
@@ -183,6 +190,10 @@ def test_a_search_tries_sizes_and_survives_those_that_do_not_fit(data, mine, tmp
     assert all(t.changes["model.heads"] == 2 for t in got.trials if t.state == "complete")
     assert "heads do not divide the width" in refused[0].reason
     assert f"--model {mine}:Usual" in got.command
+    squash = got.best.changes["arguments.squash"]
+    trained = read_record(tmp_path / "study" / "trials" / f"{got.best.number:04d}").settings
+    assert trained.model.arguments == f'{{"squash": "{squash}"}}'
+    assert len({t.changes["arguments.squash"] for t in got.trials}) == 2
     edited = mine.with_name("edited.py")
     edited.write_text(mine.read_text() + "\n# another file\n")
     with pytest.raises(InputError, match="another file of yours"):

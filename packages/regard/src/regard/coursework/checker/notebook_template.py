@@ -81,7 +81,7 @@ def notebook_text(template: str, *, path: str) -> str:
     """The notebook, with the class of ``template``, the text of the file to fill in."""
     head, _, code = template.partition('"""\n\n')
     formulas = head.partition("\n\n")[2].partition("\n\nWrite")[0]
-    cells = []
+    cells: list[dict[str, object]] = []
     for number, (kind, text) in enumerate(CELLS):
         for name, value in (("formulas", formulas), ("code", code.strip()), ("path", path)):
             text = text.replace(f"{{{name}}}", value)

@@ -22,6 +22,7 @@ from regard.errors import InputError
 from regard.python_files import contain, load_named, neighbours_on_path
 from regard.tracing.constructor_arguments import chosen_arguments, role_of
 from regard.translator.models.own_translator import OwnCode, describe_error
+from regard.translator.runs.settings import ARGUMENTS
 
 LIMIT = 600.0  # seconds that making a model may take, loading its weights included
 
@@ -101,9 +102,14 @@ def _call_with_sizes(
             used = {declared.get(n) or role_of(n) or "": n for n in chosen}
     except (InputError, ValueError) as error:
         raise InputError(f"{spec}: {error}") from None
+    given = sizes.get("arguments", {})
+    if strange := [name for name in given if name not in inspect.signature(thing).parameters]:
+        raise InputError(f"{spec} takes no argument {strange[0]!r}, which model.arguments gives; leave it out.")
+    chosen |= given
     try:
         made = thing(**chosen)
         asked_for.update(used)  # a configuration object knows only now what was read from it
+        asked_for.update(f"{ARGUMENTS}{name}" for name in inspect.signature(thing).parameters if not role_of(name))
         return made
     except (Exception, SystemExit) as error:
         given = ", ".join(f"{name}={value!r}" for name, value in chosen.items()) or "nothing"

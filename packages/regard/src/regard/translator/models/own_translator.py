@@ -31,7 +31,7 @@ from regard.translator.data.vocabulary import FIRST_WORD, PAD
 from regard.translator.decoding.translation import TranslationModel, best_tokens
 from regard.translator.models.embeddings import FrozenEmbedding, TokenEmbedding, Vectors
 from regard.translator.models.encoder import pad_to_length
-from regard.translator.runs.settings import Settings
+from regard.translator.runs.settings import ARGUMENTS, Settings, own_arguments
 
 KIND = "own"  # model.kind of a run whose model is somebody's own
 _SETTINGS = {  # which setting decides a size that a constructor may ask for
@@ -46,8 +46,9 @@ class OwnCode:
     """A model that can be made: its name as given, its file and a digest of it, and what makes it from sizes.
 
     ``make`` gets the sizes under these names: source_words, target_words, width, heads, head_width, inner, longest,
-    layers, pad, dropout, device, expansion, eps; ``asked_for`` are those that its constructor took when it was last
-    called. ``fresh`` is False where it gives one and the same module every time. ``table`` names the input embedding.
+    layers, pad, dropout, device, expansion, eps, and more arguments by the constructor's own names under arguments.
+    ``asked_for`` are the sizes that it took when it was last called, and as arguments.NAME what else it takes.
+    ``fresh`` is False where it gives one and the same module every time. ``table`` names the input embedding.
     """
 
     name: str
@@ -204,6 +205,7 @@ def own_sizes(settings: Settings, source_words: int, target_words: int) -> dict[
         "device": "cpu",
         "expansion": max(1, model.feed_forward // model.width),  # some constructors ask for a factor instead of a width
         "eps": 1e-5,  # torch's own of LayerNorm
+        "arguments": own_arguments(settings),
     }
 
 
@@ -212,7 +214,15 @@ def taken_settings(settings: Settings, own: OwnCode | None) -> set[str] | None:
     if own is None:
         return None
     own.make(own_sizes(settings, 2 * FIRST_WORD, 2 * FIRST_WORD + 1))
-    return {_SETTINGS[size] for size in own.asked_for & _SETTINGS.keys()} | {"embedding.source", "embedding.frozen"}
+    more = {name for name in own.asked_for if name.startswith(ARGUMENTS)}
+    return (
+        more
+        | {_SETTINGS[size] for size in own.asked_for & _SETTINGS.keys()}
+        | {
+            "embedding.source",
+            "embedding.frozen",
+        }
+    )
 
 
 def _build_translator(

@@ -17,6 +17,7 @@ from typing import Any
 
 from regard.declared_tables import Mistakes, check_value, commented_lines, entry, field_rule, suggest
 from regard.errors import InputError
+from regard.strict_json import parse_json
 from regard.toml import parse_toml, read_toml
 
 _RETIRED = {  # settings and sections that earlier versions wrote: ignored with a note, so that old files stay readable
@@ -29,6 +30,8 @@ _VECTORS = {
     "test": re.compile(r"learned|word2vec:train|(glove|word2vec|bert):.+").fullmatch,
     "form": "learned, glove:FILE, word2vec:FILE, word2vec:train or bert:DIR",
 }
+_ARGUMENTS = {"test": re.compile(r'(\{\s*(".*)?\})?').fullmatch, "form": 'JSON such as {"activation": "gelu"}'}
+ARGUMENTS = "arguments."  # in a search space: what a constructor takes under names of its own
 _LANGUAGE = {"test": re.compile(r"[A-Za-z_-]+").fullmatch, "form": "a language like de or en"}
 
 
@@ -99,6 +102,9 @@ class ModelSettings:
     head_width: int = entry(96, "width of the keys, queries and values of one head", least=1)
     feed_forward: int = entry(2048, "width inside the feed-forward part", least=1)
     dropout: float = entry(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, most=0.996)
+    arguments: str = entry(
+        "", 'more arguments of a class of your own, as JSON: {"activation": "gelu"}; empty = none', **_ARGUMENTS
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +221,17 @@ def load_settings(
     if config is None:
         return _build({}, changes, "The settings", notes)
     return _build(_read(config), changes, str(config), notes)
+
+
+def own_arguments(settings: Settings) -> dict[str, Any]:
+    """What ``model.arguments`` says, by the constructor's own names."""
+    try:
+        given = parse_json(settings.model.arguments or "{}")
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise InputError(f'model.arguments must be JSON such as {{"bias": false}}, not {settings.model.arguments!r}.')
+    return given
 
 
 def with_new_settings(values: Mapping[str, Any], like: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -32,9 +32,9 @@ from regard.strict_json import parse_json
 from regard.tables import align_columns
 from regard.translator.runs.files import explain_errors, json_file, read_json
 from regard.translator.runs.log import read_log
-from regard.translator.runs.settings import Settings, with_new_settings
+from regard.translator.runs.settings import ARGUMENTS, Settings, with_new_settings
 from regard.translator.studies.comparison_record import Comparison, read_comparison
-from regard.translator.studies.space import Range, Space, change
+from regard.translator.studies.space import Range, Space, change, value_of, with_values
 from regard.translator.studies.storage import (
     REASON,
     TRIALS,
@@ -268,10 +268,17 @@ def _train_command(folder: Path, best: Trial, settings: Settings, model: str) ->
     file = trial_folder(folder, best.number) / "settings.toml"
     given = [str(file)]
     if not file.exists() and (folder / START).exists():
-        given = [str(folder / START), *(w for k, v in best.changes.items() for w in ("--set", change(k, v)))]
+        given = [str(folder / START), *(w for d in _changes(settings, best) for w in ("--set", d))]
     whole = [] if settings.data.share == 1 else ["--set", "data.share=1.0"]
     own = ["--model", model] if model else []
     return shlex.join(["regard", "translator", "train", *given, *own, *whole, "--out", "runs/best"])
+
+
+def _changes(settings: Settings, best: Trial) -> list[str]:
+    """As --set takes them."""
+    whole = with_values(settings, best.changes)
+    keys = dict.fromkeys("model.arguments" if key.startswith(ARGUMENTS) else key for key in best.changes)
+    return [change(key, value_of(whole, key)) for key in keys]
 
 
 def _best_line(study: Tuning) -> str:

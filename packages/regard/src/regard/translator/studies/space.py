@@ -17,7 +17,7 @@ from typing import Any
 from regard.declared_tables import Mistakes, entry, read_table, suggest
 from regard.errors import InputError
 from regard.toml import parse_toml, read_toml
-from regard.translator.runs.settings import Settings
+from regard.translator.runs.settings import ARGUMENTS, Settings, own_arguments
 
 _ONE_LAYER = ("encoder", "reads-padding")
 _FIXED = {
@@ -75,11 +75,16 @@ def load_space(space: str | Path | None, settings: Settings, *, taken: Collectio
     name = str(space if space is not None else "good" if settings.model.kind == "encoder-decoder" else "coursework")
     values = _read(name)
     mistakes = Mistakes(f"The search space {name}")
-    entries = {}
+    entries: dict[str, list[Any] | Range] = {}
     for key, given in _flat(values, mistakes):
-        if taken is not None and key.partition(".")[0] in ("model", "embedding") and key not in taken:
+        if taken is not None and key.partition(".")[0] in ("model", "embedding", "arguments") and key not in taken:
             if Path(name).exists():
-                mistakes.add(f"{key} cannot be searched: your model takes {', '.join(sorted(taken)) or 'no size'}.")
+                mistakes.add(f"{key} cannot be searched: your model takes {', '.join(sorted(taken))}.")
+        elif taken is not None and key.startswith(ARGUMENTS):
+            if isinstance(given, list) and given:
+                entries[key] = given
+            else:
+                mistakes.add(f"{key} needs a list of one choice or more, not {given!r}.")
         elif tried := _choices_or_range(key, given, settings, mistakes):
             entries[key] = tried
     if not entries and not mistakes.sentences:
@@ -97,9 +102,20 @@ def change(key: str, value: Any) -> str:
     return f"{key}={json.dumps(value, ensure_ascii=False)}"  # TOML writes these values as JSON does
 
 
+def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """The settings with these values; those of ``arguments`` go into ``model.arguments``, together."""
+    more = {k.removeprefix(ARGUMENTS): v for k, v in values.items() if k.startswith(ARGUMENTS)}
+    plain = {k: v for k, v in values.items() if not k.startswith(ARGUMENTS)}
+    if more:
+        plain["model.arguments"] = json.dumps(own_arguments(settings) | more)
+    return settings.with_changes([change(key, value) for key, value in plain.items()])
+
+
 def value_of(settings: Settings, key: str) -> Any:
-    """The value of ``section.key``."""
+    """The value of ``section.key``; None of an argument that the settings do not give."""
     section, _, name = key.partition(".")
+    if key.startswith(ARGUMENTS):
+        return own_arguments(settings).get(name)
     return getattr(getattr(settings, section), name)
 
 

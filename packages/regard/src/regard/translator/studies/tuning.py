@@ -58,7 +58,7 @@ from regard.translator.studies.search_record import (
     read_trials,
     trial_folder,
 )
-from regard.translator.studies.space import Range, Space, change, load_space
+from regard.translator.studies.space import Range, Space, load_space, with_values
 from regard.translator.studies.storage import (
     REASON,
     Storage,
@@ -189,7 +189,7 @@ class _Search:
         """The settings it started from beside the best, with seeds that took no part in the choice."""
         best = best_trial(read_trials(self.folder, self.study), self.folder)
         start = self.settings.with_changes(["data.share=1.0"])
-        chosen = start.with_changes([change(k, v) for k, v in best.changes.items()])
+        chosen = with_values(start, best.changes)
         variants = [Variant(name="default", settings=start), Variant(name="best", settings=chosen)]
         if chosen == start:
             self.say("no trial was better than the settings it started from: there is nothing to confirm")
@@ -329,7 +329,7 @@ class _Search:
 
     def _trial_settings(self, params: dict[str, Any]) -> Settings:
         try:
-            return self.settings.with_changes([change(k, v) for k, v in params.items()])
+            return with_values(self.settings, params)
         except InputError as error:
             raise CouldNotFindOut(str(error)) from None
 

@@ -378,8 +378,8 @@ WRONG = [
     ("types of the next example", TypesOfTheNext, {"ids": IDS, "token_type_ids": (IDS > 17).long()}, FREE, "batch",
      ("", "kinds")),
     ("documents read across", lambda: Documents(leaks=True), {"ids": IDS, "document_ids": DOCUMENTS}, CAUSAL,
-     "documents", ("second",)),
-    ("a prefix reads on", lambda: Prefix(leaks=True), {"ids": IDS, "prefix_length": PREFIXES}, {}, "prefix",
+     "packing", ("second",)),
+    ("a prefix reads on", lambda: Prefix(leaks=True), {"ids": IDS, "prefix_length": PREFIXES}, {}, "packing",
      ("layer",)),
 ]  # fmt: skip
 

@@ -1,0 +1,156 @@
+"""The models of mutants/blind.py: every wrong one is caught with a right culprit, and no healthy one is accused."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
+from mutants import blind  # noqa: E402
+from regard.cli import app  # noqa: E402
+from regard.errors import InputError  # noqa: E402
+from regard_models import audit  # noqa: E402
+from regard_models.inputs.model_input import model_input  # noqa: E402
+from tiers import TABLE, sampled  # noqa: E402
+
+
+@pytest.mark.parametrize("case", sampled(blind.WRONG, every=5, others=TABLE, name=lambda case: case[0]))
+def test_a_wrong_model_is_caught(case) -> None:
+    _, build, inputs, claims, name, culprits = case
+    found = audit(build().eval(), inputs, properties=[name], **claims)
+    assert found.failures, str(found)
+    assert found.failures[0].culprit.module in culprits, str(found)
+
+
+@pytest.mark.parametrize("case", sampled(blind.HEALTHY, every=4, others=TABLE, name=lambda case: case[0]))
+def test_an_odd_model_is_not_accused(case) -> None:
+    name, build, inputs, claims = case
+    found = audit(build().eval(), inputs, **claims)
+    # Thought to be healthy, and rightly accused: a row that may read nothing is 0 / 0, and spoils every gradient.
+    wanted = {"gradients/padding"} if name == "the largest of all subtracted" else set()
+    assert {f"{f.property}/{f.check}" for f in found.failures} == wanted, str(found)
+    assert not found.open_questions, str(found)
+
+
+def test_a_table_that_is_asked_for_one_row_only() -> None:
+    found = audit(blind.NoPlaces().eval(), blind.IDS, causal=False, properties=["order"])
+    assert [(f.check, f.culprit.module) for f in found.failures] == [("permutation", "p")], str(found)
+    assert audit(blind.Reader().eval(), blind.IDS, causal=False, properties=["order"]).answer
+
+
+def test_padding_that_is_known_by_its_id() -> None:
+    for build, healthy in ((blind.RightId, True), (blind.WrongId, False)):
+        given = model_input(build().eval(), {"ids": blind.IDS}, causal=False, pad=0)
+        stream = given.streams[0]
+        assert (stream.pad, stream.masks != ()) == (0, True)  # it has a parameter for a mask, and ignores it
+        found = audit(ByIdOnly(build()), blind.IDS, properties=["padding"])
+        assert found.of("padding")[0].status == "not applicable"
+        given = model_input(ByIdOnly(build()).eval(), blind.IDS, pad=0)
+        assert audit(given, properties=["padding"]).answer is healthy
+    with pytest.raises(InputError, match="the padding 37 must be an id from 0 to 36"):
+        model_input(ByIdOnly(blind.RightId()), blind.IDS, pad=37)
+
+
+class ByIdOnly(nn.Module):
+    def __init__(self, inside) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, ids):
+        return self.inside(ids)
+
+
+def test_the_option_for_it(tmp_path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("from mutants import blind\nfrom auditing_by_id import ByIdOnly\n\n\ndef build():\n"
+                    "    return ByIdOnly(blind.WrongId()).eval(), blind.IDS\n")  # fmt: skip
+    (tmp_path / "auditing_by_id.py").write_text(
+        "from torch import nn\n\n\nclass ByIdOnly(nn.Module):\n    def __init__(self, inside):\n"
+        "        super().__init__()\n        self.inside = inside\n\n    def forward(self, ids):\n"
+        "        return self.inside(ids)\n"
+    )
+    command = ["model", "audit", f"{file}:build", "--property", "padding"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert CliRunner().invoke(app, [*command, "--pad", "0"]).exit_code == 1
+    assert isinstance(CliRunner().invoke(app, [*command, "--pad", "99"]).exception, InputError)
+
+
+class Square(nn.Module):
+    """Two layers that are given a mask of places by places; ``leaks``: the second does without."""
+
+    def __init__(self, *, leaks: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = (nn.MultiheadAttention(blind.WIDTH, 4, batch_first=True) for _ in range(2))
+        self.leaks = leaks
+
+    def forward(self, x, mask):
+        x = x + self.first(x, x, x, attn_mask=mask, need_weights=False)[0]
+        return x + self.second(x, x, x, attn_mask=None if self.leaks else mask, need_weights=False)[0]
+
+
+@pytest.mark.parametrize("kind", ["hide", "add"])
+def test_a_mask_of_blocks(kind: str) -> None:
+    late = torch.arange(17) > 6
+    mask = late != late[:, None]
+    mask = mask if kind == "hide" else torch.zeros(17, 17).masked_fill(mask, -torch.inf)
+    found = audit(Square(leaks=True), (blind.VECTORS, mask), properties=["packing"])
+    assert [f.culprit.module for f in found.failures] == ["second"], str(found)
+    assert audit(Square(leaks=False), (blind.VECTORS, mask), properties=["packing"]).answer
+    causal = torch.ones(17, 17, dtype=torch.bool).triu(1)
+    found = audit(Square(leaks=False), (blind.VECTORS, causal), properties=["packing"])
+    assert [f.status for f in found.findings] == ["not applicable"]  # causality is asked elsewhere
+    assert "Not asked at all: documents by cu_seqlens" in found.findings[0].sentence
+
+
+def test_a_padded_example_alone() -> None:
+    class Layer(blind.Layer):
+        def forward(self, x, past, first, keep):
+            conv = self.conv.forward
+            raw = self.norms[0](x)
+            if len(x) == 1:
+                self.conv.forward = lambda inside, past: conv(raw, past)
+            try:
+                return super().forward(x, past, first, keep)
+            finally:
+                self.conv.forward = conv
+
+    model = blind.Writer()
+    model.layers[1] = Layer()
+    found = audit(model.eval(), blind.IDS, causal=True, properties=["batch"])
+    assert [f.check for f in found.failures] == ["padded, alone"], str(found)
+    assert audit(blind.Writer().eval(), blind.IDS, causal=True, properties=["batch"]).answer
+
+
+class Told(nn.Module):
+    """Positions start again with every step, unless they are passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.places = nn.Embedding(29, 12), nn.Embedding(64, 12)
+        self.k, self.v = nn.Linear(12, 12), nn.Linear(12, 12)
+
+    def forward(self, ids, position_ids=None, past_key_values=None):
+        place = torch.arange(ids.shape[1]).expand_as(ids) if position_ids is None else position_ids
+        x = self.words(ids) + self.places(place)
+        k, v = self.k(x), self.v(x)
+        if past_key_values is not None:
+            k, v = torch.cat([past_key_values[0], k], 1), torch.cat([past_key_values[1], v], 1)
+        ahead = torch.ones(ids.shape[1], k.shape[1], dtype=torch.bool).triu(1 + k.shape[1] - ids.shape[1])
+        read = torch.softmax((x @ k.transpose(1, 2)).masked_fill(ahead, -torch.inf), -1) @ v
+        return {"logits": x + read, "past_key_values": (k, v)}
+
+
+def test_positions_that_only_the_caller_knows() -> None:
+    ids = torch.randint(0, 29, (3, 17), generator=torch.Generator().manual_seed(0))
+    found = audit(Told(), ids, causal=True, properties=["cache"])
+    assert {f.check: str(f.status) for f in found.findings} == {
+        "positions": "fail",
+        "steps of 1": "pass",
+        "steps of 3": "pass",
+    }
+    assert "Told the positions, it gets the same" in found.failures[0].sentence

@@ -38,8 +38,8 @@ def hide_future(allowed: Array, scores: Array) -> Array:
 
 
 def mean_value(weights: Array, v: Array, q: Array) -> Array:
-    """Every query gets the mean of the values."""
-    return np.broadcast_to(np.mean(v, axis=-2, keepdims=True), (*weights.shape[:-1], v.shape[-1]))
+    """Every query gets the mean of the values; 0 times the answer keeps its gradients, which some tests ask for."""
+    return np.mean(v, axis=-2, keepdims=True) + 0 * (weights @ v)
 
 
 def first_group(x: Array, q: Array) -> Array:
@@ -86,7 +86,6 @@ SKIPPED = (
     ),
     *wrong_versions(
         "attention", "answer", "context", "weights times values",
-        # 0 * answer keeps gradients alive: a test that asks for them alone does not see it
         [("input-returned", "the input returned as it came", lambda answer, states: states + 0 * answer)],
     ),
 )  # fmt: skip

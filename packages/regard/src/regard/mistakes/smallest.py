@@ -141,6 +141,7 @@ class _Writer:
             inliner = _Inliner(self)
             changed = _as_assignment(inliner.visit(statement))
             if inliner.drop or _does_nothing(changed):
+                lines += ["# wrong: nothing is done here"] if inliner.is_wrong else []
                 continue
             lines.append(ast.unparse(ast.fix_missing_locations(changed)) + ("  # wrong" if inliner.is_wrong else ""))
         lines = _without_unused(lines)
@@ -309,20 +310,24 @@ def _module_tree(module: ModuleType) -> ast.Module:
 
 
 def _function_tree(function: Callable[..., Any]) -> ast.FunctionDef:
-    """A fresh tree of a function or lambda, found in its module by what it compiles to."""
-    module = inspect.getmodule(function)
-    if module is None or not isinstance(function, FunctionType):
+    """A fresh tree of a function or lambda."""
+    made = ast.parse(_function_text(function)).body[0]
+    if not isinstance(made, ast.FunctionDef):
         raise CouldNotFindOut(f"The source of {function} is not at hand.")
-    for node in ast.walk(_module_tree(module)):
-        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (function.__name__, _line(function)):
-            made = ast.parse(ast.unparse(node)).body[0]
-            return made if isinstance(made, ast.FunctionDef) else node
-        if isinstance(node, ast.Lambda) and function.__name__ == "<lambda>" and _is_code_of(node, function.__code__):
-            text = f"def wrong({ast.unparse(node.args)}):\n    return {ast.unparse(node.body)}"
-            made = ast.parse(text).body[0]
-            if isinstance(made, ast.FunctionDef):
-                return made
-    raise CouldNotFindOut(f"The source of {function.__qualname__} is not at hand.")
+    return made
+
+
+@cache
+def _function_text(function: Callable[..., Any]) -> str:
+    """The function as its module has it, a lambda as a function; found by where it stands."""
+    module = inspect.getmodule(function)
+    if module is not None and isinstance(function, FunctionType):
+        for node in ast.walk(_module_tree(module)):
+            if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (function.__name__, _line(function)):
+                return ast.unparse(node)
+            if isinstance(node, ast.Lambda) and _is_code_of(node, function.__code__):
+                return f"def wrong({ast.unparse(node.args)}):\n    return {ast.unparse(node.body)}"
+    raise CouldNotFindOut(f"The source of {function} is not at hand.")
 
 
 def _line(function: FunctionType) -> int:

@@ -502,8 +502,8 @@ def _describe_form(form: dict[str, Any]) -> str:
     if form["grouped"]:
         said += ", with fewer heads of keys than of queries"
     if form["mask"]:
-        meaning = "may be read" if next(iter(form["mask"].values())) else "is hidden"
-        said += f", with a mask (True {meaning})" if "added" not in form["mask"] else ", with a mask"
+        meaning = "may be read" if form["mask"].get("boolean") else "is hidden"
+        said += ", with a mask" + (f" (True {meaning})" if "boolean" in form["mask"] else "")
     return said
 
 

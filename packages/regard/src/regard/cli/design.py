@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 import regard  # its rooms load when they are first used: no --help needs NumPy
-from regard.cli.output import AsJson, Details, Group, Progress, as_typed, check_file, echo, load, note, show
+from regard.cli.output import AsJson, Details, Group, Plot, Progress, as_typed, check_file, echo, load, note, show
 from regard.errors import InputError
 from regard.pictures import ENDINGS
 from regard.written_numbers import real_number, whole_number
@@ -47,7 +47,7 @@ class SharedOptions:
         None
     )
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the certificate to this .json file.")] = None
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the answer (.svg, .png, .pdf).")] = None
+    plot: Plot = None
     details: Details = False
     as_json: AsJson = False
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from regard.cli.output import AsJson, Progress, check_file, check_plot, load, note, show
+from regard.cli.output import AsJson, Plot, Progress, check_file, check_plot, load, note, show
 from regard.errors import InputError
 from regard.formats import REAL, from_safetensors, safetensors_entries
 from regard.lowrank import Sketch, Spectrum, study, study_product, study_sketch, table
@@ -62,7 +62,6 @@ Check = Annotated[bool, typer.Option("--check", help="Recompute the bounds by se
 Out = Annotated[
     str | None, typer.Option(metavar="FILE", help="Save the factors of the cut (.safetensors or .npz): left @ right.T.")
 ]
-Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Draw the spectrum and its energy (.svg, .png).")]
 
 NO_CUT = "--out saves the factors of a cut: give --rank, or an --error that needs one."
 

@@ -8,7 +8,7 @@ import typer
 
 from regard import noise
 from regard.arrays import WRITTEN, save_array
-from regard.cli.output import AsJson, Group, Progress, check_file, check_plot, echo, load, show
+from regard.cli.output import AsJson, Group, Plot, Progress, check_file, check_plot, echo, load, show
 from regard.errors import InputError
 from regard.noise import EXAMPLE, pictures
 from regard.written_numbers import real_number, whole_number
@@ -24,7 +24,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture (.svg, .png, .pdf).")]
 Seed = Annotated[int, typer.Option(min=0, help="The seed of points and draws.")]
 Target = Annotated[str, typer.Option(help="The keys whose values' mean is wanted, e.g. 0,1.")]
 ValuesFile = Annotated[str | None, typer.Option("--values", help="n x m values; unit vectors if left out.")]

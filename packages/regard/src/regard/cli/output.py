@@ -19,11 +19,10 @@ from regard.terminal import printable
 if TYPE_CHECKING:
     from regard.results import Result
 
+# options that several verbs have
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a paragraph.")]
-
-
 Details = Annotated[bool, typer.Option("--details", help="Also every digit, and the arithmetic of the proof.")]
-
+Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture (.svg, .png, .pdf).")]
 
 TYPED = {  # where a result names a method for more, whoever types has an option for it
     "to_json() ": "--json ",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, check_plot, load, show
+from regard.cli.output import AsJson, Plot, Progress, check_plot, load, show
 from regard.positions import positions as study
 
 
@@ -20,7 +20,7 @@ def positions(
         str, typer.Option(help="Whose sine: reference (correctly rounded), numpy or torch.")
     ] = "reference",
     base: Annotated[float, typer.Option(help="Frequencies are base^(-2i/dim).")] = 10000,
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")] = None,
+    plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """Are two positions equal, which two are nearest, how near; proved in real arithmetic.

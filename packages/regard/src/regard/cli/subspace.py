@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.arrays import WRITTEN, save_array
-from regard.cli.output import AsJson, Group, check_file, load, note, show
+from regard.cli.output import AsJson, Group, Plot, check_file, load, note, show
 from regard.pictures import ENDINGS
 from regard.subspace import extract as find
 
@@ -35,9 +35,7 @@ def extract(
         float | None, typer.Option(help="Count singular values and angles up to this as zero, for measured data.")
     ] = None,
     out: Annotated[str | None, typer.Option(metavar="M.npy", help="Write the matrix M to this .npy or .csv.")] = None,
-    plot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw the smallest angle (.svg, .png, .pdf).")
-    ] = None,
+    plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """The matrix M with M (v_a + v_b) = v_a, for all v_a in span(A) and v_b in span(B).

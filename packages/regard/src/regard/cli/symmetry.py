@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli.output import AsJson, Progress, check_plot, echo, show, write_new
+from regard.cli.output import AsJson, Plot, Progress, check_plot, echo, show, write_new
 from regard.errors import InputError
 from regard.symmetry import load_map
 from regard.symmetry import symmetry as study
@@ -25,7 +25,7 @@ def symmetry(
     ] = "equivariant",
     trials: Annotated[int, typer.Option(help="Permutations to try.")] = 100,
     seed: Annotated[int, typer.Option(help="Of the input and the permutations.")] = 0,
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")] = None,
+    plot: Plot = None,
     template: Annotated[
         str | None, typer.Option(metavar="FILE.py", help="Write a file with a map to begin from, and leave.")
     ] = None,

@@ -59,7 +59,7 @@ POINTS = {
     "cse151b-hw4": 10,
     "attention-position-svd": 100,
 }
-FORMS = {"words": [Kind.WRITTEN], "construction": [Kind.CLAIM, Kind.WRITTEN], "proof": [Kind.WRITTEN],
+FORMS = {"words": [Kind.WRITTEN], "construction": [Kind.CLAIM, Kind.WRITTEN], "proof": [Kind.DERIVATION],
          "report": [Kind.WRITTEN], "code": [Kind.TRANSFORMER], "remark": []}  # fmt: skip
 
 
@@ -74,8 +74,8 @@ def test_the_five_that_ship_have_every_question_in_its_form_with_its_points(name
         tasks = [task for task in found.tasks if task.id in (one.label, f"{one.label}, why")]
         assert [task.kind for task in tasks] == FORMS[one.form] + [Kind.WRITTEN] * bool(one.also), one.label
         assert sum(task.points for task in tasks) == one.points
-        assert not [task for task in tasks if task.kind is Kind.WRITTEN and not task.checklist]
-        assert not [task for task in tasks if task.kind is not Kind.WRITTEN and not task.hint]
+        assert not [task for task in tasks if bool(task.checklist) is not task.asks_for_words]
+        assert not [task for task in tasks if bool(task.hint) is task.asks_for_words]
         assert all(task.text for task in tasks)
     with pytest.raises(InputError, match="exists and is not overwritten"):
         new_assignment(name, str(tmp_path / "a.toml"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.files import check_target, write_file
 from regard.grading.questions.assignment import Assignment, Kind, Task
+from regard.grading.submissions.archives import zip_bytes
 from regard.grading.submissions.submission import Submission, read_own_files
 from regard.results import Result
 
@@ -49,15 +48,10 @@ def hand_in(assignment: Assignment, folder: str, path: str) -> HandIn:
     files = sorted(mine.files, key=lambda entry: entry.parts)
     if not files:
         raise InputError(f"{folder} has nothing to hand in: no .py, .ipynb, .pdf, .md or .txt file.")
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for entry in files:
-            info = zipfile.ZipInfo("/".join(entry.parts))  # of 1980, and nobody's: the same files make the same zip
-            info.external_attr, info.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
-            archive.writestr(info, entry.data)
-    write_file(target, stream.getvalue())
-    names = tuple("/".join(entry.parts) for entry in files)
-    return HandIn(path=path, files=names, missing=tuple(_missing(assignment, mine)), left_out=mine.problems)
+    packed = {"/".join(entry.parts): entry.data for entry in files}
+    write_file(target, zip_bytes(packed, mode=0o644))
+    missing = tuple(_missing(assignment, mine))
+    return HandIn(path=path, files=tuple(packed), missing=missing, left_out=mine.problems)
 
 
 def _missing(assignment: Assignment, mine: Submission) -> Iterator[str]:

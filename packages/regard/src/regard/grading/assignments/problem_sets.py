@@ -11,6 +11,7 @@ from importlib import resources
 from regard.coursework.catalogue import claims
 from regard.coursework.checklists import Item, of
 from regard.coursework.claim import Claim
+from regard.coursework.derivations.problem import problem_names
 from regard.coursework.problem_sets import SETS, QuestionText
 from regard.errors import InputError
 from regard.files import check_target, write_file
@@ -63,16 +64,16 @@ def _questions(name: str, one: QuestionText) -> Iterator[list[str]]:
     items = [item for item in of(name, one.label).items if item.points]
     if one.form == "construction":
         yield [*_head(one.label, claim, one.points / 2, one.asks), *_function_lines(claim)]
-        yield _written(f"{one.label}, why", claim, one.points / 2, f"The argument. {one.asks}", items[1:])
+        yield _words_question(f"{one.label}, why", claim, one.points / 2, f"The argument. {one.asks}", items[1:])
     elif one.form == "code":
         lines = ['function = "TransformerTranslator"   # a class; graded where torch is installed', _hint(claim)]
         yield [*_head(one.label, claim, one.points, one.asks), *lines]
     elif one.also:
         first, second = ([item for item in items if bool(item.part) is part] for part in (False, True))
-        yield _written(one.label, claim, one.points / 2, one.asks, first)
-        yield _written(f"{one.label}, why", claim, one.points / 2, one.also, second)
+        yield _words_question(one.label, claim, one.points / 2, one.asks, first, proof=one.form == "proof")
+        yield _words_question(f"{one.label}, why", claim, one.points / 2, one.also, second)
     elif one.form != "remark":
-        yield _written(one.label, claim, one.points, one.asks, items)
+        yield _words_question(one.label, claim, one.points, one.asks, items, proof=one.form == "proof")
 
 
 def _head(id: str, claim: Claim, points: float, text: str) -> list[str]:
@@ -96,10 +97,14 @@ def _hint(claim: Claim) -> str:
     return f"hint = {_toml_string(hints()[claim.name])}"
 
 
-def _written(id: str, claim: Claim, points: float, text: str, items: list[Item]) -> list[str]:
-    """A question that a person marks; a comment says where a program could."""
-    lines = [*_head(id, claim, points, text), 'kind = "written"']
-    if claim.question is not None and not id.endswith(", why"):
+def _words_question(
+    id: str, claim: Claim, points: float, text: str, items: list[Item], *, proof: bool = False
+) -> list[str]:
+    """A question that a person marks, with a comment that says where a program could; a proof is marked by one."""
+    derived = proof and claim.name in problem_names()
+    by = 'kind = "derivation"   # its lines are checked; where it is in a PDF only, a person marks it by the checklist'
+    lines = [*_head(id, claim, points, text), by if derived else 'kind = "written"']
+    if claim.question is not None and not derived and not id.endswith(", why"):
         signature = f"{claim.name.replace('-', '_')}({', '.join(claim.question.arguments)})"
         lines += [f"# without kind, text and checklist a program marks it: a function {signature}"]
     lines += ["checklist = [   # key: what it should come to, for the person who marks"]

@@ -187,7 +187,7 @@ def plan_jobs(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
         for task in pile.assignment.tasks if not submission.refused else ():
             key = outcome_key(pile, submission, task)
             code = submission.code(task.function) if not task.asks_for_words else None
-            if task.kind is Kind.WRITTEN:
+            if is_marked_by_hand(pile, submission, task):
                 outcomes[key] = Outcome(status=Status.BY_HAND)
             elif task.kind is Kind.DERIVATION:
                 outcomes[key] = examine_derivation(task, words_on(pile, submission, task))
@@ -208,6 +208,12 @@ def plan_jobs(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
 def words_on(pile: Pile, submission: Submission, task: Task) -> str:
     """What was written on a question."""
     return submission.words(task.id, [one.id for one in pile.assignment.tasks])
+
+
+def is_marked_by_hand(pile: Pile, submission: Submission, task: Task) -> bool:
+    """Whether a person marks it: words, and a derivation that is in a PDF only, whose text nobody reads."""
+    in_pdf = task.asks_for_words and submission.written_pdf() is not None
+    return task.kind is Kind.WRITTEN or (in_pdf and not words_on(pile, submission, task))
 
 
 def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:

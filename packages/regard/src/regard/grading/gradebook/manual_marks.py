@@ -22,7 +22,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import Lock, make_folder, read_file, write_file
-from regard.grading.questions.assignment import Assignment, Kind, Task
+from regard.grading.questions.assignment import Assignment, Task
 from regard.grading.submissions.students import display_text, identity
 from regard.results import Result
 from regard.strict_json import parse_json
@@ -239,7 +239,7 @@ def _fits(ticks: object, length: int | None) -> bool:
 def _decision(row: Mapping[str, Any], task: Task, where: str) -> Decision:
     """The ticks, or the points, if they fit their question."""
     if "ticks" in row:
-        if not _fits(row["ticks"], len(task.checklist) if task.kind is Kind.WRITTEN else None):
+        if not _fits(row["ticks"], len(task.checklist) if task.asks_for_words else None):
             raise InputError(f"{where}: the ticks do not fit its checklist; {FORM}.")
         return Decision(ticks=tuple(row["ticks"]))
     points, reason = checked_points(row.get("points"), task.points, where), checked_reason(row.get("reason"), where)

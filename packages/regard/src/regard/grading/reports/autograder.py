@@ -11,12 +11,10 @@ says so.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
 import tempfile
-import zipfile
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -32,6 +30,7 @@ from regard.grading.gradebook.grader import grade, pile_of, safe_tier
 from regard.grading.gradebook.secret import Secret, read_secret
 from regard.grading.questions.assignment import Assignment, Kind
 from regard.grading.reports.course_systems import NOT_GRADED, gradescope_results, prairielearn_results
+from regard.grading.submissions.archives import zip_bytes
 from regard.grading.submissions.students import moment
 from regard.grading.submissions.submission import Submission, duplicate_names, read_submissions
 from regard.plugins import QUESTION_KINDS
@@ -109,15 +108,9 @@ def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Pack
         **_package_files("regard"),
         **_plugin_files({task.kind.value for task in assignment.tasks}),
     }
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            info = zipfile.ZipInfo(name)
-            info.external_attr = (0o700 if name in ("setup.sh", "run_autograder") else 0o600) << 16
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, data)
-    write_file(target, stream.getvalue())
-    return PackedAutograder(path=path, system=system, files=len(files), size=len(stream.getvalue()))
+    packed = zip_bytes(files, programs=("setup.sh", "run_autograder"))
+    write_file(target, packed)
+    return PackedAutograder(path=path, system=system, files=len(files), size=len(packed))
 
 
 def _plugin_files(kinds: set[str]) -> dict[str, bytes]:

@@ -9,7 +9,6 @@ from regard.files import write_file
 from regard.grading.assignments.template import file_name
 from regard.grading.gradebook.grader import MARKS, Pile
 from regard.grading.gradebook.marks import ClassMarks
-from regard.grading.questions.assignment import Kind
 from regard.grading.reports.course_systems import as_csv, canvas_csv, moodle_csv
 from regard.grading.reports.marking_form import marking_page
 from regard.grading.reports.pages import class_page, student_page
@@ -51,7 +50,7 @@ def write_marks(
 @keep_warm()
 def draw_pages(folder: Path, pile: Pile, jail: Tier) -> dict[str, PdfPages]:
     """By the student's identity, the pages of the PDF that was handed in, drawn where a person marks words."""
-    written = any(task.kind is Kind.WRITTEN for task in pile.assignment.tasks)
+    written = any(task.asks_for_words for task in pile.assignment.tasks)
     with_pdf = [(one.identity, one.written_pdf()) for one in pile.submissions if written and not one.refused]
     return {who: draw_pdf(file.data, folder / "pages", jail=jail) for who, file in with_pdf if file is not None}
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
-from regard.grading.gradebook.grader import Pile
+from regard.grading.gradebook.grader import Pile, is_marked_by_hand, words_on
 from regard.grading.gradebook.manual_marks import MOST_REASON
 from regard.grading.gradebook.marks import ClassMarks, TaskMark
-from regard.grading.questions.assignment import Kind, Task
+from regard.grading.questions.assignment import Task
 from regard.grading.questions.examination import Status
 from regard.grading.reports.pages import escape_html, html_page
 from regard.grading.submissions.pdf_pages import PdfPages, pages_of
@@ -87,10 +87,10 @@ def _digest(script: str) -> str:
 
 def _written_items(pile: Pile, drawn: Mapping[str, PdfPages]) -> Iterator[dict[str, Any]]:
     for task in pile.assignment.tasks:
-        if task.kind is Kind.WRITTEN:
+        if task.asks_for_words:
             for submission in pile.submissions:
-                if not submission.refused:
-                    answer = submission.words(task.id, [one.id for one in pile.assignment.tasks])[:MOST_SHOWN]
+                if not submission.refused and is_marked_by_hand(pile, submission, task):
+                    answer = words_on(pile, submission, task)[:MOST_SHOWN]
                     yield {
                         "student": submission.student,
                         "question": task.id,
@@ -117,7 +117,7 @@ def _automatic_items(pile: Pile, marks: ClassMarks) -> list[dict[str, Any]]:
     items: dict[tuple[str, str], dict[str, Any]] = {}
     for row in marks.rows:
         for one in row.questions:
-            if pile.assignment.task(one.question).kind is not Kind.WRITTEN:
+            if one.status != Status.BY_HAND.value:
                 owner = row.by or row.student
                 items.setdefault((identity(owner), one.question), _automatic_item(owner, one))
     return sorted(items.values(), key=lambda item: not item["waits"])

@@ -36,7 +36,7 @@ def respond(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
 
 def _outline(document: Any) -> list[tuple[str, int]]:
     """Title and page, from 0, of each bookmark; those of LaTeX, pandoc and word processors are the headings."""
-    found = []
+    found: list[tuple[str, int]] = []
     for mark in document.get_toc(max_depth=4):
         place = mark.get_dest()
         if place is not None and place.get_index() is not None and len(found) < 500:

@@ -17,6 +17,7 @@ from typing import Any
 
 import typer
 
+import regard
 from regard.cli.output import Group, with_plain_values
 from regard.errors import InputError, RegardError, similar_names, was_stopped
 from regard.extras import EXTRAS, missing_package_error
@@ -120,9 +121,7 @@ def _root(
     global _debug
     _debug = debug
     if version:
-        from regard import __version__
-
-        typer.echo(__version__)
+        typer.echo(regard.__version__)
         raise typer.Exit()
 
 

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import regard.lab  # the server loads when it is first used: torch begins to load before it
 from regard.cli.output import AsJson, Group, Progress, echo, show
 from regard.errors import InputError
+from regard.lab.run_list import has_runs
+from regard.web.access import private_link
+from regard.web.background_tasks import start_early
+from regard.web.frames import checked_origins
 
 if TYPE_CHECKING:
     from regard.lab import Lab
@@ -75,13 +80,12 @@ def lab(
         return
 
     _import_torch_early(Path(runs))
-    from regard.lab import Lab
-    from regard.web.frames import checked_origins
-
     origins = checked_origins(embed or [])
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Lab(port=port, runs=runs, folders=folder or ["."], model=model, embed=origins, hide=hide or []) as server,
+        regard.lab.Lab(
+            port=port, runs=runs, folders=folder or ["."], model=model, embed=origins, hide=hide or []
+        ) as server,
     ):
         _serve(server, no_browser=no_browser)
     echo("\nStopped.")
@@ -92,17 +96,12 @@ def _import_torch_early(runs: Path) -> None:
 
     Where there is no run, the package's own translates, which needs no torch.
     """
-    from regard.lab.run_list import has_runs
-    from regard.web.background_tasks import start_early
-
     own = "regard.lab.pages.translator"
     if has_runs(runs) and find_spec("torch") is not None:
         start_early(own, imports=["torch", "regard.translator.engines.run", own])
 
 
 def _serve(server: Lab, *, no_browser: bool) -> None:
-    from regard.web.access import private_link
-
     with private_link(server.opening_address) as link:
         for ending in ("SIGTERM", "SIGHUP"):  # a window closed, a machine shut down: as Ctrl-C does it
             if hasattr(signal, ending):
@@ -134,7 +133,8 @@ def export(
     Sliders and choices move between states that are computed now, some minutes for all pages; nothing is requested from
     anywhere when the pages are read.
     """
-    from regard.lab.offline_copy import export as write
-
     named = None if pages is None else [name.strip() for name in pages.split(",") if name.strip()]
-    show(write(out, pages=named, hide=hide or [], force=force, progress=Progress("computing")), as_json=as_json)
+    show(
+        regard.lab.export(out, pages=named, hide=hide or [], force=force, progress=Progress("computing")),
+        as_json=as_json,
+    )

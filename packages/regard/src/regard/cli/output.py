@@ -13,6 +13,7 @@ import typer
 from regard.cli.plain_values import read_plain_values
 from regard.errors import InputError
 from regard.files import check_target, write_file
+from regard.notation import in_plain_letters
 from regard.pictures import ENDINGS, NEEDED
 from regard.terminal import printable
 
@@ -99,8 +100,6 @@ def encodable(text: str) -> str:
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        from regard.notation import in_plain_letters
-
         return in_plain_letters(text)
     return text
 

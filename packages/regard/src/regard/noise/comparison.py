@@ -12,6 +12,7 @@ from regard.array_types import Real
 from regard.arrays import as_array
 from regard.errors import InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
+from regard.noise.pictures import comparison_figure
 from regard.noise.random_keys import Study, expected_error, study
 from regard.noise.scores import KeyLaw, Scores, merge_equal_laws, score_laws
 from regard.noise.weights import weight_moments
@@ -61,8 +62,6 @@ class Comparison(Result):
 
     def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
-        from regard.noise.pictures import comparison_figure
-
         return comparison_figure(self)
 
     def _answer(self) -> list[str]:

@@ -22,6 +22,7 @@ from regard.attention import softmax
 from regard.errors import InputError
 from regard.noise.draws import make_generator, sobol_points
 from regard.noise.model import NoiseModel
+from regard.noise.pictures import optimised_figure
 from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
 from regard.noise.scores import score_laws
 from regard.noise.weights import weight_moments
@@ -80,8 +81,6 @@ class OptimisedQueries(Result):
 
     def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
-        from regard.noise.pictures import optimised_figure
-
         return optimised_figure(self)
 
 

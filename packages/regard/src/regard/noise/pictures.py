@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.noise.comparison import Comparison
 from regard.noise.coursework_settings import gaussian_setting, one_head, two_heads
 from regard.noise.draws import make_generator
 from regard.noise.law import weight_law
 from regard.noise.model import NoiseModel
-from regard.noise.optimised_queries import OptimisedQueries
-from regard.noise.random_keys import Study, by_interest
 from regard.noise.scores import score_laws
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, open_box, save
 from regard.pictures import figure as new_figure
@@ -21,6 +18,10 @@ from regard.pictures import figure as new_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from regard.noise.comparison import Comparison
+    from regard.noise.optimised_queries import OptimisedQueries
+    from regard.noise.random_keys import Study
 
 
 def comparison_figure(result: Comparison) -> Figure:
@@ -103,7 +104,7 @@ def _realisations(axis: Axes, model: NoiseModel, generator: np.random.Generator)
 
 def study_figure(result: Study) -> Figure:
     """Mean and standard deviation of every weight, with the target beside it."""
-    shown = by_interest(result)[:20]
+    shown = result.keys_by_interest()[:20]
     x = np.arange(len(shown))
     figure = new_figure(max(5.0, 0.45 * len(shown) + 2), 3.8)
     axis = figure.subplots()

@@ -15,6 +15,7 @@ from regard.arrays import as_array
 from regard.errors import InputError
 from regard.noise.law import quantile, weight_law
 from regard.noise.model import NoiseModel
+from regard.noise.pictures import study_figure
 from regard.noise.scores import Scores, check_queries, score_laws
 from regard.noise.values import WeightLaw
 from regard.noise.weights import WeightMoments, weight_moments
@@ -71,9 +72,13 @@ class Study(Result):
 
     def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
-        from regard.noise.pictures import study_figure
-
         return study_figure(self)
+
+    def keys_by_interest(self) -> list[int]:
+        """The target keys, then the others by their mean weight."""
+        others = [k for k in range(len(self.weight_mean)) if k not in self.target]
+        # rounded, so that keys that are equal but for rounding keep their order on every machine
+        return [*self.target, *sorted(others, key=lambda k: -round(float(self.weight_mean[k]), 9))]
 
     def _moment_lines(self) -> list[str]:
         heads = "one head" if self.heads == 1 else f"the mean of {self.heads} heads"
@@ -89,7 +94,7 @@ class Study(Result):
 
     def _weight_lines(self) -> list[str]:
         sd = np.sqrt(np.maximum(self.weight_covariance.diagonal(), 0.0))
-        order = by_interest(self)
+        order = self.keys_by_interest()
         lines = [f"{'key':>5} {'E weight':>12} {'sd':>10} {f'P(> {in_full(self.share)})':>12}"]
         lines[0] += "".join(f"{f'{100 * level:g} %':>11}" for level in self.quantile_levels)
         for k in order[:6]:
@@ -105,13 +110,6 @@ class Study(Result):
         if self.anyone_above is not None:
             line += f" P(some key takes more than {in_full(self.share)}) = {self.anyone_above:.7f}."
         return [line]
-
-
-def by_interest(result: Study) -> list[int]:
-    """The target keys, then the others by their mean weight."""
-    others = [k for k in range(len(result.weight_mean)) if k not in result.target]
-    # rounded, so that keys that are equal but for rounding keep their order on every machine
-    return [*result.target, *sorted(others, key=lambda k: -round(float(result.weight_mean[k]), 9))]
 
 
 def study(  # noqa: PLR0913 - a verb's options, each with a default

@@ -117,7 +117,7 @@ def test_no_file_of_ours_names_another_place():
             text = file.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
             assert "http" not in text, file
             assert "innerHTML" not in text
-            assert "Math.exp" not in text
+            assert "Math.exp" not in text or file.name == "attention.js"  # the one place with arithmetic
 
 
 def test_without_the_cookie_there_is_a_page_that_says_how_to_open_it(lab):
@@ -242,7 +242,7 @@ def test_warming_up_begins_with_the_first_page_and_waits_for_one_process_at_a_ti
         cold.warm_up()
     assert list(dict.fromkeys(asked)) == list(dict.fromkeys([names[0], "translator", *names]))
     assert asked.count("translator") == 4  # until it has come
-    assert asked[-2:] == ["models", "models"]
+    assert asked[asked.index("models") :][:2] == ["models", "models"]
 
 
 # What may be asked ---------------------------------------------------------------------------------------------------

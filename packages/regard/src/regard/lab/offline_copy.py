@@ -200,7 +200,8 @@ def _pack_answers(answers: JsonObject) -> str:
 def _shared_files(lab: Lab, *, inside: bool = False) -> dict[str, bytes]:
     """What all pages use; in a page of one file the attention page's styles stand in the script that asks for them."""
     given = {name: static_files()[name].read_text(encoding="utf-8") for name in (STYLES, LOOK, *CHARTS, "/stored.js")}
-    script = bundle([*(f"/pages/{name}.js" for name in lab.pages), "/lab.js"])
+    alone = ["/copy_offline.js"] if "copy" in lab.pages else []
+    script = bundle([*(f"/pages/{name}.js" for name in lab.pages), *alone, "/lab.js"])
     look = "data:text/css;base64," + base64.b64encode(given[LOOK].encode()).decode() if inside else "files/look.css"
     font = base64.b64encode(static_files()["/math.woff2"].read_bytes()).decode()
     given[STYLES] = given[STYLES].replace("/math.woff2", f"data:font/woff2;base64,{font}")

@@ -372,7 +372,7 @@ find("reset").addEventListener("click", () => lab.reset());
 document.title = page.title + " · Regard";
 find("title").textContent = page.title;
 find("hint").textContent = stored
-  ? "A copy without Python: its sliders and choices move between states that were computed before."
+  ? "A copy without Python: what is proved was computed before; points in the plane go where you move them."
   : page.hint;
 
 // Light and dark

@@ -113,6 +113,36 @@
     };
   }
 
+  /** A stored answer about these keys and this demand, whatever the query; with none, the first of the page. */
+  async function frameFor(words) {
+    const has = (grid, name) =>
+      grid.fixed[name] === words[name] || grid.axes.find((axis) => axis.word === name)?.values.includes(words[name]);
+    const index = held.grids.findIndex((grid) => ["space", "keys", "to", "eps"].every((name) => has(grid, name)));
+    const grid = held.grids[Math.max(index, 0)];
+    const at = ({ word, values }) => Math.max(0, values.indexOf(words[word]));
+    const place = grid.axes.reduce((sum, axis) => sum * axis.values.length + at(axis), 0);
+    const { base, changes } = await answersOf(Math.max(index, 0));
+    const isExact = index >= 0 && has(grid, "q");
+    return { frame: mergeChange(base, changes[place]), isProved: index >= 0, isExact };
+  }
+
+  /** Points in the plane go wherever a hand moves them; null where the stored answers do. */
+  async function freeReply(words, actions) {
+    const own = held.page === "copy" && words.space === "plane" && modules["/copy_offline.js"]; // of the bundle
+    if (!own) return null;
+    const { frame } = await frameFor(words);
+    let wanted = words;
+    for (const action of actions) {
+      wanted = wanted && own.applyAction(wanted, action, frame.picture);
+      if (!wanted) return null;
+    }
+    const found = await frameFor(wanted);
+    const isMoved = actions.length > 0 || !held.grids.some((grid) => grid.fixed.keys === wanted.keys);
+    if (found.isExact || !isMoved) return null;
+    before = plain(wanted);
+    return { ok: true, answer: own.freeAnswer(found.frame, wanted, found.isProved) };
+  }
+
   const refusal = { ok: false, answer: { error: NOT_HELD } };
 
   window.regardStored = {
@@ -123,13 +153,15 @@
     },
     put: (index, letters) => unpack(letters).then(arrived.get(index)),
 
-    async reply({ do: actions = "", ...words }) {
+    async reply({ do: said = "", ...words }) {
       let wanted = plain(words);
-      for (const action of actions
+      const actions = said
         .split(";")
         .map((one) => one.trim())
-        .filter(Boolean))
-        wanted = wanted && applyAction(wanted, action);
+        .filter(Boolean);
+      const free = await freeReply(wanted, actions);
+      if (free) return free;
+      for (const action of actions) wanted = wanted && applyAction(wanted, action);
       if (!wanted) return refusal;
       const costs = held.grids.map((grid) => cost(grid, wanted));
       const index = costs.indexOf(Math.min(...costs));

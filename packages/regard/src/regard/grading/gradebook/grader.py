@@ -89,6 +89,7 @@ def key_of(*words: str | bytes) -> str:
 
 
 MARKS = "marks.json"
+PDF_ALONE = "there is no code in it, but a PDF, which may have the answer: a person has to look"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,6 +194,8 @@ def plan_jobs(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
                 outcomes[key] = examine_derivation(task, words_on(pile, submission, task))
             elif task.weights and submission.weights(task.weights) is None:
                 outcomes[key] = failed_outcome(f"there is no file {task.weights} in it that can be read", share=0.0)
+            elif code is None and submission.written_pdf() is not None:
+                outcomes[key] = Outcome(status=Status.DOUBTED, share=0.0, reason=PDF_ALONE)
             elif code is None:
                 outcomes[key] = failed_outcome(submission.missing_code_reason())
             else:

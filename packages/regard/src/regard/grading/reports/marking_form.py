@@ -44,7 +44,7 @@ MOST_SHOWN = 20_000  # characters of an answer
 
 def marking_page(pile: Pile, marks: ClassMarks, drawn: Mapping[str, PdfPages] | None = None) -> str:
     """The form; empty where nobody has handed in anything. ``drawn``: by student, the pages of their PDF."""
-    items = [*_written_items(pile, drawn or {}), *_automatic_items(pile, marks)]
+    items = [*_written_items(pile, drawn or {}), *_automatic_items(pile, marks, drawn or {})]
     if not items:
         return ""
     asked = [[item["student"], item["question"], item["checklist"]] for item in items]
@@ -112,14 +112,15 @@ def _pages(pdf: PdfPages | None, task: Task, answer: str) -> dict[str, Any]:
     return {"pages": [f"pages/{file}" for file in pdf.files], "mine": mine, "trouble": pdf.problem}
 
 
-def _automatic_items(pile: Pile, marks: ClassMarks) -> list[dict[str, Any]]:
+def _automatic_items(pile: Pile, marks: ClassMarks, drawn: Mapping[str, PdfPages]) -> list[dict[str, Any]]:
     """What the checks gave, once for each submission; those that wait for a person first."""
     items: dict[tuple[str, str], dict[str, Any]] = {}
     for row in marks.rows:
         for one in row.questions:
             if one.status != Status.BY_HAND.value:
                 owner = row.by or row.student
-                items.setdefault((identity(owner), one.question), _automatic_item(owner, one))
+                pages = _pages(drawn.get(identity(owner)), pile.assignment.task(one.question), "") if one.open else {}
+                items.setdefault((identity(owner), one.question), {**_automatic_item(owner, one), **pages})
     return sorted(items.values(), key=lambda item: not item["waits"])
 
 

@@ -106,7 +106,7 @@ class WrittenInto(by_hand.Plain):
 def test_a_product_that_is_written_into_a_given_tensor(how, words):
     torch.manual_seed(0)
     model, (given, change) = WrittenInto(), EDITS[how]
-    with edit(model, layer=0, head=2, **given):
+    with torch.no_grad(), edit(model, layer=0, head=2, **given):  # torch differentiates nothing that has an out=
         found, captured = model(words), capture(model, words)
     with torch.no_grad():
         assert torch.allclose(found, model.o(replayed(*model.three(words), 2, change)), atol=1e-6)
@@ -191,9 +191,9 @@ def test_nested_sequences(words):
     """A padded encoder runs nested: each sequence is edited at its own length, and padding stays padding."""
     encoder = stack()
     alone = copy.deepcopy(encoder)
-    with edit(encoder, layer=1, head=0, output=0.0):
+    with torch.no_grad(), edit(encoder, layer=1, head=0, output=0.0):
         found = encoder(words, src_key_padding_mask=torch_layers.PADDING)
-    with edit(alone, layer=1, head=0, output=0.0):
+    with torch.no_grad(), edit(alone, layer=1, head=0, output=0.0):
         single = alone(words[1:2, :5])
     assert torch.allclose(found[1, :5], single[0], atol=1e-6)
     assert found[1, 5:].abs().max() == 0
@@ -283,11 +283,67 @@ def test_a_capture_inside_an_edit_does_not_blame_the_kernel(words):
     assert found.records[1].notes == ()
 
 
-def test_no_gradients_inside_and_again_outside(words):
-    model = stack()
-    with edit(model, layer=0, output=0.0):
-        assert not model(words).requires_grad
-    assert model(words).requires_grad
+FLOWING = {
+    "switched off": {"output": 0.0},
+    "a function of the output": {"output": lambda old: old**2},
+    "mean": {"mean": True},
+    "a function of the pattern": {"pattern": lambda weights: weights**2},
+}
+
+
+class Fused(by_hand.Projections):
+    def mix(self, x):
+        return F.scaled_dot_product_attention(*self.three(x)).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("how", FLOWING)
+@pytest.mark.parametrize("style", [*(one for one in STYLES if one is not by_hand.MultiplyAndSum), Fused])
+def test_gradients_are_those_of_the_edited_run(style, how, words):
+    """Against finite differences of the edited run itself, in float64, along a random direction."""
+    torch.manual_seed(0)
+    model = style().double().eval()
+    x = words.double().requires_grad_()
+
+    def loss(x):
+        with edit(model, layer=0, head=[0, 2], **FLOWING[how]), edit(model, layer=0, head=1, output=lambda o: 3 * o):
+            out = model(x)
+        return ((out[0] if isinstance(out, tuple) else out) ** 2).sum()
+
+    loss(x).backward()
+    direction = torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    with torch.no_grad():
+        slope = (loss(x + 1e-5 * direction) - loss(x - 1e-5 * direction)) / 2e-5
+    assert float((x.grad * direction).sum()) == pytest.approx(float(slope), rel=1e-6)
+    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
+
+
+def test_a_replacement_gets_its_gradient_and_autograd_grad_works(words):
+    torch.manual_seed(0)
+    model = by_hand.Plain().eval()
+    gate = torch.randn(1, 1, LENGTH, D, requires_grad=True)
+    with edit(model, layer=0, head=1, output=gate):
+        out = model(words)
+    (by_weight,) = torch.autograd.grad(out.sum(), [next(model.parameters())], retain_graph=True)
+    assert by_weight.abs().max() > 0
+    gate.grad = None
+    out.sum().backward()
+    with torch.no_grad(), edit(model, layer=0, head=1, output=gate + 1):
+        moved = model(words)
+    assert float(gate.grad.sum()) == pytest.approx(
+        float((moved - out.detach()).sum()), rel=1e-4
+    )  # it is linear in the gate
+
+
+def test_a_gradient_that_cannot_be_carried_is_refused_and_not_left_out(words):
+    model = by_hand.MultiplyAndSum().eval()
+    with edit(model, layer=0, output=0.0):  # a constant has none
+        model(words).sum().backward()
+    assert not model.v.weight.grad.any()
+    with edit(model, layer=0, head=1, pattern=uniform):
+        out = model(words)
+    with raises("Gradients cannot be carried through this edit: the operator that ends the attention does not get the "
+                "weights and the values it is made of; write it as a matrix product, or edit the output."):  # fmt: skip
+        out.sum().backward()
 
 
 def test_refusals(words):

@@ -64,7 +64,7 @@ def test_a_metric_and_some_layers(model, inputs):
     found = ablate(model, inputs[0], by="mean", layers=[1], metric=lambda out: out.sum())
     with torch.no_grad():
         usual = float(model(inputs[0]).sum())
-    with edit(model, layer=1, head=3, mean=True):
+    with torch.no_grad(), edit(model, layer=1, head=3, mean=True):
         changed = float(model(inputs[0]).sum())
     assert found.layers == (1,)
     assert found.effects[0, 3] == pytest.approx(changed - usual, abs=1e-5)
@@ -79,7 +79,7 @@ def test_patching(model, inputs, what):
         bad = model(corrupted)
     for layer, head in ((0, 2), (1, 3)):
         given = {what: getattr(sites[layer], what)[:, [head]]}
-        with edit(model, layer=layer, head=head, **given):
+        with torch.no_grad(), edit(model, layer=layer, head=head, **given):
             out = model(corrupted)
         way = 1 - float((out - good).norm() / (bad - good).norm())
         assert found.effects[layer, head] == pytest.approx(way, abs=1e-5)
@@ -164,3 +164,19 @@ def test_refusals(model, inputs):
         ablate(model, inputs[0], metric=lambda out: out)
     with raises("No attention ran inside Linear, so there is no head to edit."):
         ablate(nn.Linear(20, 3), inputs[0])
+
+
+def test_a_list_of_prompts_gives_the_mean_and_its_deviation(model, inputs):
+    clean, corrupted = inputs
+    first, second = patch(model, clean, corrupted), patch(model, corrupted, clean)
+    both = patch(model, [clean, corrupted], [corrupted, clean])
+    assert both.prompts == 2
+    assert both.effects == pytest.approx((first.effects + second.effects) / 2)
+    assert both.spread == pytest.approx(abs(first.effects - second.effects) / 2)
+    assert "mean of 2 prompts" in str(both)
+    alone = [ablate(model, one).effects for one in inputs]
+    assert ablate(model, list(inputs)).effects == pytest.approx(sum(alone) / 2)
+    with pytest.raises(InputError, match="there are 2 and 1"):
+        patch(model, [clean, corrupted], [corrupted])
+    with pytest.raises(InputError, match="list of inputs is empty"):
+        ablate(model, [])

@@ -452,3 +452,16 @@ def test_heads_that_read_nothing_have_no_twin():
     assert found.twins == {}
     assert np.isnan(found.measures["entropy"][0, :2]).all()
     assert "overlap" in found.not_applicable
+
+
+def test_several_prompts_give_the_mean_of_each_measure():
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(12, 3, batch_first=True).eval()
+    prompts = [(x, x, x) for x in (torch.randn(1, n, 12) for n in (5, 7))]
+    alone = [heads(layer, one, also=["ablation"]) for one in prompts]
+    both = heads(layer, prompts, also=["ablation"])
+    for name in ("entropy", "ablation", "largest"):
+        assert both.measures[name] == pytest.approx((alone[0].measures[name] + alone[1].measures[name]) / 2)
+    assert "means over 2 prompts" in str(both)
+    with raises("The list of prompts is empty; give at least one."):
+        heads(layer, [])

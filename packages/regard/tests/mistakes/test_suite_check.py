@@ -46,7 +46,7 @@ assert np.allclose(attend(q, k, v)[:, 1], attend(q[:, 1], k[:, 1], v[:, 1]))
 )
 COMMAND = f"{sys.executable} check.py"
 FORM = {"kind": "function", "library": "numpy", "causal": False, "mask": {"boolean": True}, "grouped": False,
-        "pair": False, "weights": "", "mask_name": "mask", "layout": [], "states": 1, "linear": list("abcd")}  # fmt: skip
+        "pair": False, "weights": "", "mask_name": "mask", "layout": [], "states": 1, "linear": ["a"] * 4}  # fmt: skip
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import typer
 
 from regard.cli.output import AsJson, Progress, check_plot, show
 from regard_models.commands.capture import Heads, parsed_list, set_mode
-from regard_models.commands.options import Device, Limit, Text, contain_run, load_model_input
+from regard_models.commands.options import Device, Limit, Texts, contain_run, input_of_each, load_model_input
 
 if TYPE_CHECKING:
     from regard_models.head_measures.head_report import Heads as Measured
@@ -41,7 +41,7 @@ Measure = Annotated[
 
 def heads(
     model: Source,
-    text: Text = None,
+    text: Texts = None,
     tokens: Tokens = None,
     layers: Layers = None,
     heads: Heads = None,
@@ -66,7 +66,8 @@ def heads(
     Example: regard model heads my_model.py:build --figure heads.svg
 
     The costly measures are asked for: --ceilings, --rank, --ablate, --direct, --noise, or --all. What cannot be
-    measured on what was given is "not applicable", with the reason. Attention is not explanation.
+    measured on what was given is "not applicable", with the reason. Attention is not explanation. With --text given
+    several times every text is run by itself, and each measure is the mean over them.
     """
     asked = {"ceilings": ceilings, "rank": rank, "ablation": ablate, "direct": direct, "noise": noise}
     _refuse(model, text, tokens, cut, rank or every, figure, measure)
@@ -97,7 +98,7 @@ class Stages(Progress):
 
 
 def _measure_source(
-    model: str, text: str | None, tokens: str | None, device: str, limit: float, options: dict[str, Any]
+    model: str, text: list[str] | None, tokens: str | None, device: str, limit: float, options: dict[str, Any]
 ) -> Measured:
     from regard_models.head_measures.model_heads import heads as measure_heads
     from regard_models.head_measures.pattern_reader import is_pattern_file, read_patterns
@@ -106,14 +107,14 @@ def _measure_source(
     if is_pattern_file(model):
         words = None if tokens is None else tokens.split()
         return measure_heads(read_patterns(model, tokens=words), **options)
-    given = load_model_input(model, text=text, device=device, limit=limit)
+    given = load_model_input(model, text=text[0] if text else None, device=device, limit=limit)
     set_mode(given)
     with contain_run(model, limit):
-        return measure_heads(given, **options)
+        return measure_heads(input_of_each(given, text) if text and text[1:] else given, **options)
 
 
 def _refuse(
-    model: str, text: str | None, tokens: str | None, cut: int | None, ranked: bool, figure: str | None,
+    model: str, text: list[str] | None, tokens: str | None, cut: int | None, ranked: bool, figure: str | None,
     measure: str | None,
 ) -> None:  # fmt: skip
     from regard.errors import InputError

@@ -19,6 +19,13 @@ ModelArgument = Annotated[
     ),
 ]
 Text = Annotated[str | None, typer.Option(help="A text instead of drawn ids, where the model has a tokenizer.")]
+Texts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        help="A text instead of drawn ids, where the model has a tokenizer; given several times: the mean over them.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="Where to run it, as torch names devices.")]
 Limit = Annotated[float, typer.Option(metavar="SECONDS", help="The most time a FILE.py may take to build its model.")]
 _WORK = 60  # times as long may the work with a FILE.py's model take: a forward that never ends is ended
@@ -53,6 +60,20 @@ def load_model_input(
 
     claims = {"causal": causal, "masks": parsed_masks(masks), "cache": cache, "pad": pad}
     return load(model, text=text, device=device, limit=limit, **claims)
+
+
+def input_of_each(given: ModelInput, texts: list[str] | None) -> list[ModelInput]:
+    """The model once for every text; ``given`` has the first of them."""
+    from dataclasses import replace
+
+    from regard_models.inputs.devices import move_inputs
+    from regard_models.inputs.model_input import model_input
+
+    others = [
+        model_input(given.module, text=text, tokenizer=given.tokenizer, name=given.name) for text in (texts or [])[1:]
+    ]
+    device = str(next((one.device for one in given.module.parameters()), "cpu"))
+    return [given, *(replace(one, inputs=move_inputs(one.inputs, device)) for one in others)]
 
 
 @contextlib.contextmanager

@@ -8,14 +8,25 @@ import typer
 
 from regard.cli.output import AsJson, Progress, check_plot, show
 from regard_models.commands.capture import Layers, parsed_list, set_mode
-from regard_models.commands.options import Device, Limit, ModelArgument, Text, contain_run, load_model_input
+from regard_models.commands.options import (
+    Device,
+    Limit,
+    ModelArgument,
+    Texts,
+    contain_run,
+    input_of_each,
+    load_model_input,
+)
 
 if TYPE_CHECKING:
     from regard_models.editing.patching import Metric
     from regard_models.inputs.model_input import ModelInput
 
 Against = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="The corrupted text: each head in turn gets what it had for --text.")
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT", help="The corrupted text: each head in turn gets what it had for --text; one for every --text."
+    ),
 ]
 Ablate = Annotated[
     str | None,
@@ -35,7 +46,7 @@ Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Draw a heat map,
 
 def patch(
     model: ModelArgument,
-    text: Text = None,
+    text: Texts = None,
     against: Against = None,
     ablate: Ablate = None,
     what: What = None,
@@ -52,17 +63,19 @@ def patch(
 
     Example: regard model patch my_model.py:build --ablate zero --plot heads.svg
 
-    The model runs once for every head. Works for every kernel, also where heads share keys.
+    The model runs once for every head, and for every --text, over which effects are averaged. Works for every kernel,
+    also where heads share keys.
     """
     _refuse(text, against, ablate, what, token, over)
     _check_targets(csv, plot)
     chosen = parsed_list(layers, "--layers")
-    given = load_model_input(model, text=text, device=device, limit=limit)
+    given = load_model_input(model, text=text[0] if text else None, device=device, limit=limit)
     set_mode(given)
-    metric = None if token is None else logit_metric(given, token, over)
-    options = {"layers": chosen, "metric": metric, "progress": Progress("Heads")}
+    prompts = input_of_each(given, text)
+    metrics = [None if token is None else logit_metric(one, token, over) for one in prompts]
     with contain_run(model, limit):
-        result = _patch_heads(given, against, ablate, what, options)
+        corrupted = None if against is None else _corrupted_inputs(given, against)
+        result = _patch_heads(prompts, corrupted, metrics, ablate or what or "output", chosen)
     if csv is not None:
         from regard.files import write_file
 
@@ -72,24 +85,30 @@ def patch(
     show(result, as_json=as_json)
 
 
+def _corrupted_inputs(given: ModelInput, texts: list[str]) -> list[Any]:
+    return [one.inputs for one in input_of_each(given, ["", *texts])[1:]]
+
+
 def _patch_heads(
-    given: ModelInput, against: str | None, ablate: str | None, what: str | None, options: dict[str, Any]
-) -> Any:
+    prompts: list[ModelInput], corrupted: list[Any] | None, metrics: list[Metric | None], how: str,
+    layers: list[int] | None,
+) -> Any:  # fmt: skip
     from dataclasses import replace
 
     from regard_models.editing.patching import ablate as switch_off
+    from regard_models.editing.patching import mean_effects, pair_prompts
     from regard_models.editing.patching import patch as exchange
-    from regard_models.inputs.devices import move_inputs
-    from regard_models.inputs.model_input import model_input
 
-    if ablate is not None:
-        result = switch_off(given.module, given.inputs, by=ablate, **options)
+    options: dict[str, Any] = {"layers": layers, "progress": Progress("Heads")}
+    module = prompts[0].module
+    if corrupted is None:
+        results = [switch_off(module, one.inputs, by=how, metric=metric, **options)
+                   for one, metric in zip(prompts, metrics, strict=True)]  # fmt: skip
     else:
-        other = model_input(given.module, text=against, tokenizer=given.tokenizer, name=given.name)
-        device = str(next(given.module.parameters()).device)
-        corrupted = move_inputs(other.inputs, device)
-        result = exchange(given.module, given.inputs, corrupted, what=what or "output", **options)
-    return replace(result, name=given.name)
+        pairs = pair_prompts([one.inputs for one in prompts], corrupted)
+        results = [exchange(module, *pair, what=how, metric=metric, **options)
+                   for pair, metric in zip(pairs, metrics, strict=True)]  # fmt: skip
+    return replace(results[0] if len(results) == 1 else mean_effects(results), name=prompts[0].name)
 
 
 def logit_metric(given: ModelInput, token: str, over: str | None) -> Metric:
@@ -124,8 +143,9 @@ def _id_of(tokenizer: Any, word: str) -> int:
 
 
 def _refuse(
-    text: str | None, against: str | None, ablate: str | None, what: str | None, token: str | None, over: str | None
-) -> None:
+    text: list[str] | None, against: list[str] | None, ablate: str | None, what: str | None, token: str | None,
+    over: str | None,
+) -> None:  # fmt: skip
     from regard.errors import InputError
 
     if (against is None) == (ablate is None):

@@ -8,8 +8,8 @@
 The kernel runs as always; then the edited heads' outputs are exchanged in what it gave: W V with the new W, the new
 output, or the mean. Heads are the queries' heads: where several share keys and values, editing one leaves the others
 alone. torch.nn's fast paths give only what comes *after* their output projection (or a whole layer); there the rest of
-the operator is rebuilt around the new heads. Gradients are switched off inside: they would be those of the kernel that
-ran, not those of the edit.
+the operator is rebuilt around the new heads. Gradients are those of the edited run (:mod:`.edit_gradients`); a tensor
+given as the replacement gets its own in ``.grad``, where the model's inputs or weights want gradients too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard_models.capturing.dispatch_watch import Watch, is_inside
+from regard_models.capturing.dispatch_watch import Watch, is_inside, operator_name
+from regard_models.editing.edit_gradients import PendingCalls, wants_gradients
 from regard_models.kernels.attention_call import AttentionCall, Part, Result, first_tensor
 from regard_models.kernels.tensor_marks import remember_edit
 
@@ -69,7 +70,6 @@ def edit(
     try:
         with contextlib.ExitStack() as entered:
             if outermost:
-                entered.enter_context(torch.no_grad())
                 entered.enter_context(editor)
             yield
         editor.refuse_idle(change)
@@ -92,6 +92,11 @@ class Change:
     def is_at(self, index: int, module: str, step: int) -> bool:
         here = index == self.layer if isinstance(self.layer, int) else is_inside(module, self.layer)
         return here and self.step in (None, step)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether what it puts in hangs on nothing that the model computed."""
+        return self.kind != "pattern" and self.value is not True and not callable(self.value)
 
     def heads_of(self, call: AttentionCall, index: int) -> list[int]:
         heads = range(call.heads) if self.heads is None else self.heads
@@ -117,6 +122,13 @@ class Editor(Watch):
         super().__init__(model)
         self.changes: list[Change] = []
         self.done: list[Change] = []
+        self.pending = PendingCalls()
+        self._func: Any = None
+        self._asked: tuple[str, tuple[Any, ...], dict[str, Any]] = ("", (), {})
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.pending.attach()
 
     def handle_attention(self, call: AttentionCall, result: Result) -> Result:
         module = self.stack.name
@@ -132,9 +144,35 @@ class Editor(Watch):
         self.done += changes
         edited = call.put(result, whole)
         remember_edit(first_tensor(edited))
+        if wanted := wants_gradients(self._asked[1:]):
+            self.pending.note(first_tensor(edited), wanted, lambda: self._differentiable(call, result, changes, index))
         return edited
 
+    def _differentiable(
+        self, first: AttentionCall, result: Result, changes: list[Change], index: int
+    ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+        """Where the edited heads stand in the kernel's output, what they give, and replacements that want gradients."""
+        if first_tensor(result).is_nested:
+            return first_tensor(result), None, []
+        again = self._call(self._func, *self._asked, result)  # now autograd sees what it is made of
+        call = first if again is None else again
+        used = call.weights_after_dropout(call.whole)
+        whole = (call.weights(call.whole) if used is None else used) @ call.values(call.whole)
+        there = torch.zeros_like(whole)
+        for change in changes:
+            part = Part(slice(0, call.batch), change.heads_of(call, index), slice(0, call.queries))
+            fresh = whole.clone()
+            fresh[:, part.heads] = change.output(call, part, whole[:, part.heads])
+            there[:, part.heads] = 1
+            whole = fresh
+        values = [one.value for one in changes if isinstance(one.value, Tensor) and one.value.requires_grad]
+        place, made = (first_tensor(call.put(result, one)) for one in (there, whole))
+        lost = again is None and not all(one.is_constant for one in changes)
+        return place != 0, None if lost else made, values
+
     def _inspect(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        self.pending.attach()  # the operator before this one has returned
+        self._func, self._asked = func, (operator_name(func), args, kwargs)
         answer = super()._inspect(func, args, kwargs, result)
         schema = getattr(func, "_schema", None)
         if answer is result or schema is None or not schema.is_mutable:
@@ -184,7 +222,7 @@ def _replacement_tensor(
     """The replacement as a tensor of the given shape."""
     made = value(old) if callable(value) else value
     try:
-        array = made.detach() if isinstance(made, Tensor) else torch.from_numpy(np.asarray(made, dtype=np.float64))
+        array = made if isinstance(made, Tensor) else torch.from_numpy(np.asarray(made, dtype=np.float64))
         whole = array.to(device=like.device, dtype=like.dtype).expand(shape)
     except (RuntimeError, TypeError, ValueError):
         came = tuple(made.shape) if hasattr(made, "shape") else type(made).__name__

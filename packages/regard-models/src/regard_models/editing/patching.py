@@ -6,13 +6,14 @@
 
 ``m`` is a number read off the model's output. Without one, patching measures how much of the way from the corrupted
 output to the clean one is gone (1 - |patched - clean| / |corrupted - clean|), and ablation |changed - usual| / |usual|.
-Effects of heads do not add up: each is measured with all others at work.
+Effects of heads do not add up: each is measured with all others at work. A list of inputs gives the mean effect over
+them, each run by itself, so that none is padded, with the standard deviation beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,8 @@ class Effects(Answer):
     effects: Float
     clean: float | None = None
     corrupted: float | None = None
+    prompts: int = 1
+    spread: Float | None = None  # standard deviation over several prompts
 
     def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
         """Layer, head and effect of the heads that matter most."""
@@ -83,9 +86,9 @@ class Effects(Answer):
 
     def __str__(self) -> str:
         count = int(np.isfinite(self.effects).sum())
-        lines = [
-            f"{self.name}: {self.what}, {count} heads in layers {format_ranges(self.layers)}. Effect: {self.measure}."
-        ]
+        over = f", mean of {self.prompts} prompts" if self.prompts > 1 else ""
+        heads = f"{count} heads in layers {format_ranges(self.layers)}"
+        lines = [f"{self.name}: {self.what}, {heads}{over}. Effect: {self.measure}."]
         if self.clean is not None:
             lines.append(f"Clean {self.clean:.4g}, corrupted {self.corrupted:.4g}.")
         lines.append("The strongest heads:")
@@ -99,7 +102,7 @@ def ablate(
 ) -> Effects:  # fmt: skip
     """What the output does when each head in turn gives zero, its mean, or reads all its keys alike.
 
-    ``metric`` reads a number off the output; the effect is then its change.
+    ``metric`` reads a number off the output; the effect is then its change. A list of inputs gives the mean.
 
     >>> attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
     >>> words = torch.randn(1, 5, 8)
@@ -108,6 +111,9 @@ def ablate(
     """
     if by not in ABLATIONS:
         raise InputError(f"Heads are ablated by zero, mean or uniform, not by {by!r}.")
+    if isinstance(inputs, list):
+        options: dict[str, Any] = {"by": by, "layers": layers, "metric": metric, "run": run, "progress": progress}
+        return mean_effects([ablate(model, one, **options) for one in inputs])
     with torch.no_grad():
         sites, usual = read_heads(model, inputs, run)
         measure = _output_change(usual) if metric is None else _metric_change(metric, usual)
@@ -124,10 +130,14 @@ def patch(
 ) -> Effects:  # fmt: skip
     """How much of the clean answer comes back when one head of the corrupted run gives what it gave for the clean one.
 
-    ``what`` is exchanged: a head's "output" or only its "pattern". The two inputs must have the same shapes.
+    ``what`` is exchanged: a head's "output" or only its "pattern". The two inputs must have the same shapes; lists of
+    them, one corrupted for every clean one, give the mean.
     """
     if what not in PATCHES:
         raise InputError(f"A head's output or pattern can be patched, not its {what!r}.")
+    if isinstance(clean, list) or isinstance(corrupted, list):
+        options: dict[str, Any] = {"what": what, "layers": layers, "metric": metric, "run": run, "progress": progress}
+        return mean_effects([patch(model, *pair, **options) for pair in pair_prompts(clean, corrupted)])
     with torch.no_grad():
         sites, good = read_heads(model, clean, run)
         other, bad = read_heads(model, corrupted, run)
@@ -140,6 +150,29 @@ def patch(
             what=f"patching of each head's {what}", measure_name=said,
         )  # fmt: skip
     return result if ends is None else Effects(**{**vars(result), "clean": ends[0], "corrupted": ends[1]})
+
+
+def pair_prompts(clean: Any, corrupted: Any) -> list[tuple[Any, Any]]:
+    """One corrupted input for every clean one."""
+    if not isinstance(clean, list) or not isinstance(corrupted, list) or len(clean) != len(corrupted):
+        counts = [len(one) if isinstance(one, list) else 1 for one in (clean, corrupted)]
+        raise InputError(
+            f"Every clean input needs its corrupted one, in the same order: there are {counts[0]} and {counts[1]}."
+        )
+    return list(zip(clean, corrupted, strict=True))
+
+
+def mean_effects(results: Sequence[Effects]) -> Effects:
+    """The mean over prompts and its standard deviation; every prompt must have run the same heads."""
+    if not results:
+        raise InputError("The list of inputs is empty; give at least one.")
+    first = results[0]
+    if any(one.modules != first.modules or one.effects.shape != first.effects.shape for one in results):
+        raise InputError("The prompts ran different attention layers, so no mean over them can be taken.")
+    effects = np.stack([one.effects for one in results])
+    ends = {name: [getattr(one, name) for one in results] for name in ("clean", "corrupted")}
+    means: dict[str, Any] = {name: None if None in v else float(np.mean(v)) for name, v in ends.items()}
+    return replace(first, effects=effects.mean(axis=0), spread=effects.std(axis=0), prompts=len(results), **means)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ def heads(  # noqa: PLR0913 - a verb's options, each with a default
     source: Any,
     inputs: Any = None,
     *,
-    text: str | None = None,
+    text: str | Sequence[str] | None = None,
     tokenizer: Any = None,
     tokens: Sequence[Any] | None = None,
     layers: Sequence[int] | None = None,
@@ -51,14 +52,25 @@ def heads(  # noqa: PLR0913 - a verb's options, each with a default
     ``source``: a torch module (with ``inputs``, or a ``text`` and a ``tokenizer``), a :class:`Capture`, or weights as
     :meth:`Capture.from_arrays` takes them, with their ``tokens``. ``layers`` and ``only`` choose layers and heads by
     number. ``also`` names the costly measures: ceilings, rank, ablation, direct, noise. ``eps``: a head copies from a
-    weight of 1/(1 + eps) on. ``rank``: of the low-rank replacement, instead of the least that keeps 90 % of the energy.
+    weight of 1/(1 + eps) on. A list of texts, or of inputs, gives the mean of each measure over them, each run by
+    itself. ``rank``: of the low-rank replacement, instead of the least that keeps 90 % of the energy.
 
     >>> result = heads(np.eye(4)[None, None], tokens=list("abab"))
     >>> result.measures["same"].tolist(), result.measures["effective"].tolist(), result.kinds
     ([[1.0]], [[1.0]], (('same',),))
     """
     _refuse(also, eps, rank)
-    given = _model(source, inputs, text, tokenizer)
+    options: dict[str, Any] = {
+        "layers": layers,
+        "only": only,
+        "also": also,
+        "example": example,
+        "eps": eps,
+        "rank": rank,
+    }
+    if (prompts := _prompts(source, inputs, text, tokenizer)) is not None:
+        return mean_heads([heads(one, **options, progress=progress) for one in prompts])
+    given = _model(source, inputs, text if isinstance(text, str) else None, tokenizer)
     with eval_mode(given) as was_training:
         captured = _capture_model(given, tokens) if given is not None else _weights(source, tokens)
         records = _select_records(captured, layers, only, example)
@@ -68,6 +80,55 @@ def heads(  # noqa: PLR0913 - a verb's options, each with a default
             getattr(bench, name)(**({"rank": rank} if name == "rank" else {}), progress=progress)
     notes = ("it was in training mode and is measured in eval mode",) if was_training else ()
     return bench.result((*captured.notes, *notes))
+
+
+def _prompts(source: Any, inputs: Any, text: Any, tokenizer: Any) -> list[ModelInput] | None:
+    """The model with each of several inputs or texts; None where there is one."""
+    if isinstance(source, list) and source and all(hasattr(one, "streams") for one in source):
+        return source
+    several = text if isinstance(text, (list, tuple)) else inputs if isinstance(inputs, list) else None
+    if several is None:
+        return None
+    if not several:
+        raise InputError("The list of prompts is empty; give at least one.")
+    from regard_models.inputs.model_input import model_input
+
+    if isinstance(text, (list, tuple)):
+        return [model_input(source, text=one, tokenizer=tokenizer) for one in several]
+    return [model_input(source, one, tokenizer=tokenizer) for one in several]
+
+
+def mean_heads(results: Sequence[Heads]) -> Heads:
+    """The mean of every measure over prompts; a head is called what it is called most often."""
+    first = results[0]
+    if any((one.modules, one.numbers) != (first.modules, first.numbers) for one in results):
+        raise InputError("The prompts ran different attention layers, so no mean over them can be taken.")
+    if len(results) == 1:
+        return first
+    names = [name for name in first.measures if all(name in one.measures for one in results)]
+    measures = {name: _mean([one.measures[name] for one in results]) for name in names}
+    kinds = tuple(tuple(_most_often(kind) for kind in zip(*rows, strict=True))
+                  for rows in zip(*(one.kinds for one in results), strict=True))  # fmt: skip
+    twins = [one.twins or {} for one in results]
+    shared = {head: _most_often(one.get(head, "") for one in twins) for head in twins[0]}
+    missing = {name: why for one in results for name, why in one.not_applicable.items()}
+    shapes = tuple(shape for one in results for shape in one.shapes)
+    note = f"means over {len(results)} prompts; what is proved of single tokens is left out: ask for one prompt"
+    return replace(first, measures=measures, kinds=kinds, twins=shared or None, not_applicable=missing,
+                   tokens=None, shapes=shapes,
+                   rollout=None, ceilings=(), noise=(), notes=(*first.notes, note))  # fmt: skip
+
+
+def _mean(tables: Sequence[Any]) -> Any:
+    """The mean over the prompts in which there is a number; NaN where there is none."""
+    stack = np.stack(tables)
+    there = ~np.isnan(stack)
+    count = there.sum(axis=0)
+    return np.divide(np.where(there, stack, 0.0).sum(axis=0), count, out=np.full(count.shape, np.nan), where=count > 0)
+
+
+def _most_often(words: Iterable[str]) -> str:
+    return Counter(words).most_common(1)[0][0]
 
 
 def _model(source: Any, inputs: Any, text: str | None, tokenizer: Any) -> ModelInput | None:

@@ -70,9 +70,9 @@ export function ceiling(key, others) {
     const gain = dot(mean, step);
     if (!(gain > 1e-30)) break;
     let length = 1;
-    const moved = () => [query[0] - length * step[0], query[1] - length * step[1]];
-    while (length > 1e-9 && logSumExp(scores(rows, moved())) > value - 0.25 * length * gain + 1e-15) length /= 2;
-    query = moved();
+    const nextQuery = () => [query[0] - length * step[0], query[1] - length * step[1]];
+    while (length > 1e-9 && logSumExp(scores(rows, nextQuery())) > value - 0.25 * length * gain + 1e-15) length /= 2;
+    query = nextQuery();
   }
   return 1 / (1 + Math.exp(logSumExp(scores(rows, query))));
 }

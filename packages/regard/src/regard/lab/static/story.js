@@ -93,8 +93,8 @@ function copy() {
     ...keyPoints(COPIED).map((one) => ({ ...one, still: true })),
     { name: "q", mark: "q", kind: "query", at: [4, 2.5] },
   ];
-  const shown = (at) => [at[0] * 4, at[1] * 4]; // keys are drawn four times as far out as they are
-  for (const one of points.slice(0, 3)) one.at = shown(one.at);
+  const enlarge = (at) => [at[0] * 4, at[1] * 4]; // keys are drawn four times as far out as they are
+  for (const one of points.slice(0, 3)) one.at = enlarge(one.at);
   const draw = ({ picture, say }) => {
     const query = points[3].at;
     const weights = softmax(scores(COPIED, query));
@@ -330,8 +330,8 @@ function future() {
   const rows = TALK.map(() => [gaussian(next), gaussian(next), gaussian(next)]);
   let changed = 5;
   const outputs = (given) => {
-    const allowed = (i, j) => j <= i + (leaks ? 1 : 0); // off by one
-    const weights = given.map((row, i) => softmax(scores(given, row).map((s, j) => (allowed(i, j) ? s : -Infinity))));
+    const isAllowed = (i, j) => j <= i + (leaks ? 1 : 0); // off by one
+    const weights = given.map((row, i) => softmax(scores(given, row).map((s, j) => (isAllowed(i, j) ? s : -Infinity))));
     return { weights, rows: weights.map((weight) => output(weight, given)) };
   };
   const draw = () => {

@@ -51,9 +51,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     base = subject.make(BATCH, lengths=_lengths(subject))
     length = base.rows[-1].length
     most = length - (_STEPS if length > 2 * _STEPS else 3)
-    finding = _check_steps(subject, base, name, step=1, first=most)
-    if finding.status == Status.PASSED and length <= _SHORT:
-        finding = _check_steps(subject, base, name, step=1, first=1)
+    finding = _check_steps(subject, base, name, step=1, first=1 if length <= _SHORT else most)
+    if finding.status is Status.FAILED and length <= _SHORT:  # a long beginning tells the culprit better
+        finding = min(_check_steps(subject, base, name, step=1, first=most), finding, key=_is_passed)
     chunks = _check_steps(subject, base, name, step=3, first=most)
     healthy = finding.status == chunks.status == Status.PASSED
     if Status.FAILED in (finding.status, chunks.status) and _can_be_told_positions(subject):
@@ -68,6 +68,10 @@ def check(subject: Subject) -> Iterator[Finding]:
     yield chunks
     if subject.module is not subject.native and healthy:
         yield from _check_own_type(subject, base, name, most)
+
+
+def _is_passed(finding: Finding) -> bool:
+    return finding.status is not Status.FAILED
 
 
 def _can_be_told_positions(subject: Subject) -> bool:

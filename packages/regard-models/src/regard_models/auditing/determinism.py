@@ -11,7 +11,7 @@ import torch
 from regard_models.auditing.experiment import difference, view
 from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.question import Question
-from regard_models.auditing.subject import Subject
+from regard_models.auditing.subject import BATCH, Subject
 from regard_models.auditing.trace import first_to_differ, record_calls
 from regard_models.inputs.model_input import call
 
@@ -53,7 +53,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _other_questions(subject: Subject) -> list[Question]:
     """Other questions, several: what a model keeps may be the largest that it saw. The first hides its last tokens."""
-    questions = [subject.make(lengths=subject.short_lengths(), draw=draw) for draw in range(4, 10)]
+    questions = [subject.make(n, lengths=subject.short_lengths(), draw=4 + n) for n in (BATCH, 5 * BATCH)]
     for i, (stream, rows) in enumerate(zip(subject.streams, questions[0].rows, strict=True)):
         if stream.masks:
             keep = rows.keep.clone()

@@ -1,8 +1,8 @@
 """What a successor has to take in, room by room: ``python -m tools.rooms packages/regard/src/regard ...``.
 
 For every room (a folder under the package; ``.`` for the files beside them): files, lines, public names, functions and
-classes named by a bare past participle, functions that say ``Any``, imports inside functions, and the lines that are
-comments, of a hundred. The same script counts any package, so that two states can be compared (docs/results/rooms.txt).
+classes named by a bare past participle, functions that say ``Any``, imports inside functions, and how many of a
+hundred lines have a comment. The same script counts any package, so that two states can be compared (docs/results/rooms.txt).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_NOUN = "in of by to from at on with as for out up again back down there once 
 
 @dataclass
 class Room:
-    """The counts of a room; ``comments`` are lines here, and told of a hundred lines."""
+    """The counts of a room; ``comments`` counts lines, and is printed as a share of them."""
 
     files: int = 0
     lines: int = 0

@@ -79,7 +79,7 @@ def needed(tier: Tier) -> Tier:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_keeper() -> Iterator[None]:
+def one_pool() -> Iterator[None]:
     """All of them one after the other out of the same jail, as in a grading: none may hurt the next."""
     with keep_warm():
         yield
@@ -461,41 +461,41 @@ def test_arrays_travel_exactly_in_a_jail(tier: Tier, tmp_path: Path) -> None:
         assert np.array_equal(room.call({"A": A, "x": 1})["array"], A)
 
 
-# the keeper
+# the pool
 
 
 def room(code: bytes, tier: Tier, *, limit: float = 120) -> Runner:
     return Runner("my.py", function="f", arguments=("x",), clock=Clock(limit), jail=tier, code=code)
 
 
-def test_a_keeper_makes_one_process_after_the_other(tier: Tier) -> None:
+def test_a_pool_makes_one_process_after_the_other(tier: Tier) -> None:
     code = b"import sys\n\nSEEN = hasattr(sys, 'mark')\nsys.mark = 1\n\n\ndef f(x):\n    return float(SEEN)\n"
-    keepers = []
+    pools = []
     with keep_warm():
         for _ in range(3):
             with room(code, tier) as one:
                 assert one.call({"x": 1.0})["array"] == 0.0  # nothing of the one before
-                keepers.append(one.process.keeper)
-        assert len(set(keepers)) == 1
-        assert keepers[0].process.poll() is None
-    assert keepers[0].process.poll() is not None
+                pools.append(one.process.pool)
+        assert len(set(pools)) == 1
+        assert pools[0].process.poll() is None
+    assert pools[0].process.poll() is not None
 
 
-def test_a_keeper_that_is_gone_is_replaced(tier: Tier) -> None:
+def test_a_pool_that_is_gone_is_replaced(tier: Tier) -> None:
     with keep_warm():
         with room(b"def f(x):\n    return 1.0\n", tier) as one:
-            first = one.process.keeper
+            first = one.process.pool
         first.process.kill()
         first.process.wait()
         with room(b"def f(x):\n    return 1.0\n", tier) as one:
             assert one.call({"x": 1.0})["array"] == 1.0
-            assert one.process.keeper is not first
+            assert one.process.pool is not first
 
 
-def test_without_a_keeper_kept_nothing_stays(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_pool_kept_nothing_stays(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_pool, "_warm", None)
     with room(b"def f(x):\n    return 1.0\n", tier) as one:
-        kept = one.process.keeper
+        kept = one.process.pool
     assert kept.process.poll() is not None
 
 
@@ -516,7 +516,7 @@ def test_an_interpreter_that_does_not_start_is_no_fault_of_the_answer(
 
 
 def test_an_answer_that_takes_all_memory_ends_alone(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its jail has 128 MB: the kernel ends the answer, not the keeper, and the next one is not told of it."""
+    """Its jail has 128 MB: the kernel ends the answer, not the pool, and the next one is not told of it."""
     probe = MemoryGroup(2**27)
     held = probe.is_active
     probe.remove()
@@ -526,12 +526,12 @@ def test_an_answer_that_takes_all_memory_ends_alone(tier: Tier, monkeypatch: pyt
     greedy = b"def f(x):\n    return float(len(b'1' * 2**29))\n"
     with keep_warm():
         with room(greedy, tier) as one:
-            first = one.process.keeper
+            first = one.process.pool
             with pytest.raises(InputError, match=r"took more memory than it may in one call of f, and was ended"):
                 one.call({"x": 1.0})
         for _ in range(2):
             with room(b"import os\n\n\ndef f(x):\n    os._exit(7)\n", tier) as one:
-                assert one.process.keeper is first
+                assert one.process.pool is first
                 with pytest.raises(InputError, match="left the process with code 7"):
                     one.call({"x": 1.0})
 
@@ -543,7 +543,7 @@ def test_what_one_kind_of_answer_needs_is_not_loaded_for_another(tier: Tier) -> 
         with_more, without = (
             warm_pool.borrow(start, imports=names, memory=2**30, seconds=60) for names in (("wave",), ())
         )
-        assert with_more.keeper is not without.keeper
+        assert with_more.pool is not without.pool
         for one in (with_more, without):
             one.end()
             for pipe in one.pipes:

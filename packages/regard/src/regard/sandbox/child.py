@@ -1,8 +1,8 @@
 """The inside: runs in an interpreter of its own, loads a person's file and calls one of its functions.
 
 python child.py [--keep] [FOLDER ...], where the folders hold NumPy if it is not on the path already. With --keep it is
-a keeper (see ``warm_pool.py``), and each process that it makes does what follows. The judge is outside, and talks to it
-in lines of JSON:
+a warm pool (see ``warm_pool.py``), and each process that it makes does what follows. The judge is outside, and talks
+to it in lines of JSON:
 
     inside   {"here": true}                        NumPy is imported, nothing of the person's has been run
     outside  the file, the function, the bounds, and how to confine itself
@@ -49,7 +49,7 @@ ENDED_AFTER = 5.0  # seconds that processes of the code may take to die, before 
 
 
 def main() -> None:
-    keeper = _fork_workers() if KEEP in sys.argv else None
+    pool = _fork_workers() if KEEP in sys.argv else None
     incoming, outgoing = _own_pipes()
     send_line(outgoing, {"here": True})
     task = json.loads(incoming.readline())
@@ -60,7 +60,7 @@ def main() -> None:
         confined = _confine(task["bounds"], task["confinement"])
     except Exception as error:  # whatever it is, nothing is run without a jail that was asked for
         return send_line(outgoing, {"unconfined": f"{type(error).__name__}: {error}"})
-    if keeper not in (None, os.getppid()):  # it ended before this process was to end with it
+    if pool not in (None, os.getppid()):  # it ended before this process was to end with it
         os._exit(1)
     send_line(outgoing, {"confined": confined})
     sys.dont_write_bytecode = True
@@ -90,12 +90,12 @@ def main() -> None:
 
 
 def _fork_workers() -> int:
-    """Make a process for each answer that is asked for; returns in those processes only, the keeper's own end is here.
+    """Make a process for each answer that is asked for; returns in those processes only, the pool's own end is here.
 
     The judge hands over three pipes over a socket, and the socket is closed in the new process before anything else.
-    What is returned is the keeper's process number.
+    What is returned is the pool's process number.
     """
-    control, keeper = socket.socket(fileno=os.dup(0)), os.getpid()
+    control, pool = socket.socket(fileno=os.dup(0)), os.getpid()
     _empty_input()
     control.send(b'{"here": true}')
     child = 0
@@ -122,7 +122,7 @@ def _fork_workers() -> int:
     for place, end in enumerate(ends):
         os.dup2(end, place)
         os.close(end)
-    return keeper
+    return pool
 
 
 def _wait_or_kill(child: int, *, within: float) -> int | None:

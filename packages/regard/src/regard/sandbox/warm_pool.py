@@ -1,10 +1,10 @@
-"""Processes that other people's code runs in, seen from outside: one of its own, or one made by a keeper in a jail.
+"""Processes that other people's code runs in, seen from outside: one of its own, or one from the warm pool of a jail.
 
-Starting Python and importing NumPy takes far longer than most answers. So a jail has a keeper: it starts once, imports,
-and then makes a copy of itself for each answer. The copy confines itself before it sees the file; the keeper never sees
-one, and talks to us over a socket that the copy has closed. Each copy is ended and waited for before the next is made,
-and has its own pipes, user rights, /tmp and limits: nothing of one answer is there for the next. What bounds memory as
-a whole is the jail's.
+Starting Python and importing NumPy takes far longer than most answers. So a jail has a pool: a process that starts
+once, imports, and then makes a copy of itself for each answer. The copy confines itself before it sees the file; the
+pool never sees one, and talks to us over a socket that the copy has closed. Each copy is ended and waited for before
+the next is made, and has its own pipes, user rights, /tmp and limits: nothing of one answer is there for the next. The
+jail bounds the memory of them all together.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ def _writable_folder(mounted: Path, path: str) -> Path | None:
     return place if place.is_dir() and os.access(place, os.W_OK) else None
 
 
-ANSWERS_WITHIN = 30.0  # seconds, for a keeper that is asked to end something
-OWN_MEMORY = 2**28  # bytes that a keeper takes itself: Python, NumPy, perhaps torch
+ANSWERS_WITHIN = 30.0  # seconds, for a pool that is asked to end something
+OWN_MEMORY = 2**28  # bytes that a pool takes itself: Python, NumPy, perhaps torch
 
 
 class WarmPoolError(Exception):
@@ -297,20 +297,20 @@ class WarmPool:
 
 
 class Worker:
-    """A process made by a keeper."""
+    """A process made by a pool."""
 
-    def __init__(self, keeper: WarmPool, *, imports: Sequence[str], seconds: float, alone: bool) -> None:
-        self.keeper, self.alone = keeper, alone
+    def __init__(self, pool: WarmPool, *, imports: Sequence[str], seconds: float, alone: bool) -> None:
+        self.pool, self.alone = pool, alone
         self.code: int | None = None
         self.ended = False
-        self.memory_held, self.before = keeper.group.is_active, keeper.group.count_memory_kills()
+        self.memory_held, self.before = pool.group.is_active, pool.group.count_memory_kills()
         questions, replies, prints = os.pipe(), os.pipe(), os.pipe()
         theirs = (questions[0], replies[1], prints[1])
         ours = ((questions[1], "wb"), (replies[0], "rb"), (prints[0], "rb"))
         self.pipes: tuple[IO[bytes], ...] = tuple(os.fdopen(end, mode, buffering=0) for end, mode in ours)
         try:
-            keeper.ask({"imports": [*imports]}, seconds=seconds, ends=theirs)
-            self.own = [pid for pid in descendants(keeper.process.pid) if pid not in keeper.own]
+            pool.ask({"imports": [*imports]}, seconds=seconds, ends=theirs)
+            self.own = [pid for pid in descendants(pool.process.pid) if pid not in pool.own]
             for pid in self.own:
                 kill_first_for_memory(pid)
         except WarmPoolError:
@@ -331,21 +331,21 @@ class Worker:
         if not self.ended:
             self.ended = True
             with contextlib.suppress(WarmPoolError):  # then its jail is gone, and it with it
-                self.code = self.keeper.ask({"within": seconds}, seconds=seconds + ANSWERS_WITHIN)["code"]
+                self.code = self.pool.ask({"within": seconds}, seconds=seconds + ANSWERS_WITHIN)["code"]
         return self.code is not None
 
     def out_of_memory(self) -> bool:
         """Whether it was ended for want of memory."""
-        return self.keeper.group.count_memory_kills() > self.before
+        return self.pool.group.count_memory_kills() > self.before
 
     def end(self) -> None:
         """End it; it may have ended already."""
         self.ends_within(0.0)
 
     def close(self) -> None:
-        """Let the keeper go, unless it is kept for the next."""
+        """Let the pool go, unless it is kept for the next."""
         if self.alone:
-            self.keeper.close()
+            self.pool.close()
 
 
 _warm: dict[tuple[str, ...], WarmPool] | None = None
@@ -353,19 +353,19 @@ _warm: dict[tuple[str, ...], WarmPool] | None = None
 
 @contextlib.contextmanager
 def keep_warm() -> Iterator[None]:
-    """Meanwhile keepers stay for the next answer; not for several threads."""
+    """Meanwhile pools stay for the next answer; not for several threads."""
     global _warm
     before, _warm = _warm, {}
     try:
         yield
     finally:
-        for keeper in _warm.values():
-            keeper.close()
+        for pool in _warm.values():
+            pool.close()
         _warm = before
 
 
 def borrow(start: Start, *, imports: Sequence[str], memory: int, seconds: float) -> Worker:
-    """A process in the jail of this start: of a keeper that is there already, or of a new one.
+    """A process in the jail of this start: of a pool that is there already, or of a new one.
 
     ``memory``: bytes for all that an answer holds, where the system bounds that.
     """
@@ -381,9 +381,9 @@ def borrow(start: Start, *, imports: Sequence[str], memory: int, seconds: float)
     return _new_worker(_warm[key], imports, seconds, alone=False)
 
 
-def _new_worker(keeper: WarmPool, imports: Sequence[str], seconds: float, *, alone: bool) -> Worker:
+def _new_worker(pool: WarmPool, imports: Sequence[str], seconds: float, *, alone: bool) -> Worker:
     try:
-        return Worker(keeper, imports=imports, seconds=seconds, alone=alone)
+        return Worker(pool, imports=imports, seconds=seconds, alone=alone)
     except WarmPoolError:
-        keeper.close()
+        pool.close()
         raise

@@ -2,7 +2,8 @@
 
 For every room (a folder under the package; ``.`` for the files beside them): files, lines, public names, functions and
 classes named by a bare past participle, functions that say ``Any``, imports inside functions, and how many of a
-hundred lines have a comment. The same script counts any package, so that two states can be compared (docs/results/rooms.txt).
+hundred lines have a comment. The same script counts any package, so that two states can be compared
+(docs/results/rooms.txt).
 """
 
 from __future__ import annotations

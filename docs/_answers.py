@@ -92,19 +92,16 @@ def checklist(name: str, question: str, *, keys: bool) -> str:
 
 
 def published(name: str, question: str) -> str:
-    """What the published solution says, a row per sentence: our verdict, why, and what shows it."""
+    """What the published solution says, sentence by sentence: our verdict, why, and what shows it."""
     rows = ""
     for one in assertions_of(name, SETS[name].label(question)):
         shown = f"<code>{html.escape(one.evidence)}</code>" if one.shows else f"<pre>{html.escape(one.python)}</pre>"
-        said = (
-            f"<td>{pretty(one.says)}</td><td><strong>{VERDICTS[one.verdict].lower()}</strong>. {pretty(one.why)}</td>"
+        rows += (
+            f"<li><p>“{pretty(one.says)}”<br><strong>{VERDICTS[one.verdict].lower()}</strong>. {pretty(one.why)}<br>"
         )
-        rows += f"<tr>{said}<td>{shown}</td></tr>"
-    head = "<tr><th>It says</th><th>Our verdict</th><th>What shows it</th></tr>"
-    return (
-        '<details class="warning"><summary>The published solution, sentence by sentence</summary>'
-        f"<table>{head}{rows}</table></details>\n"
-    )
+        rows += f"{shown}</p></li>" if one.shows else f"</p>{shown}</li>"
+    said = "<summary>The published solution, sentence by sentence</summary>"
+    return f'<details class="warning">{said}<ol>{rows}</ol></details>\n'
 
 
 def own(name: str) -> str:

@@ -25,12 +25,12 @@ from regard.strict_json import JsonObject
 from regard.translator.runs.files import EXAMPLE, FOLDER
 from regard.translator.runs.settings import load_settings
 
-DIRECTIONS, NORMS = 16, (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
-SPREADS = ("0", "0.1", "0.2", "0.3", "0.5", "0.8", "1", "2", "4")
-SCALES = ("1", "2", "5", "10", "15", "20", "30", "40", "60")
+DIRECTIONS, NORMS = 12, (1.0, 2.0, 4.0, 8.0, 12.0)
+SPREADS = ("0", "0.1", "0.2", "0.5", "0.8", "1", "2", "4")
+SCALES = ("1", "2", "5", "10", "20", "40", "60")
 ISOS, COUNTS = ("0.005", "0.01", "0.05", "0.1", "0.5"), ("2", "5", "10", "20")
 LENGTHS = ("10", "100", "1000", "10000")
-RANKS = 16  # per matrix
+RANKS = 12  # per matrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,36 +103,36 @@ def _start_words(name: str) -> dict[str, str]:
 
 
 def _copy(words: dict[str, str], directions: int | None = None) -> list[Grid]:
-    """The query in several directions and lengths; and each key alone, for several eps."""
+    """Each key alone, for several eps; on the sphere the query in several directions and lengths, too.
+
+    In the plane the page computes by itself what another query gives.
+    """
     setup = read_setup(State(words, start=START))
-    rows = list(_put_first(words["q"], _queries(words, directions or DIRECTIONS)))
-    vectors = [read_setup(State({**words, "q": row}, start=START)).vector for row in rows]
-    places = setup.scene.place(QUERY * np.array(vectors))[0]
-    rest = {name: value for name, value in words.items() if name != "q"}
-    by_norm = {"word": "q", "numbers": [[float(np.linalg.norm(v))] for v in vectors], "like": _angles(vectors)}
-    moved = Grid(
-        fixed=rest,
-        axes={"q": tuple(rows)},
-        actions={"norm": by_norm, "move q": {"word": "q", "numbers": places.round(4).tolist()}},
-    )
     alone = tuple(str(key) for key in range(len(setup.rows)))
     chosen = tuple(dict.fromkeys([words["to"], *alone]))
     eps = tuple(dict.fromkeys([words["eps"], *EPS]))
     rest = {name: value for name, value in words.items() if name not in ("to", "eps")}
     pressed = {"word": "to", "numbers": [[float(one)] if one in alone else [-1.0] for one in chosen]}
-    return [moved, Grid(fixed=rest, axes={"to": chosen, "eps": eps}, actions={"choose": pressed})]
+    made = [Grid(fixed=rest, axes={"to": chosen, "eps": eps}, actions={"choose": pressed})]
+    return [_queries_grid(words, directions or DIRECTIONS), *made] if setup.space == "sphere" else made
+
+
+def _queries_grid(words: dict[str, str], directions: int) -> Grid:
+    rows = list(_put_first(words["q"], _queries(words, directions)))
+    setups = [read_setup(State({**words, "q": row}, start=START)) for row in rows]
+    vectors = [setup.vector for setup in setups]
+    places = setups[0].scene.place(QUERY * np.array(vectors))[0]
+    by_norm = {"word": "q", "numbers": [[float(np.linalg.norm(v))] for v in vectors], "like": _angles(vectors)}
+    by_place = {"word": "q", "numbers": places.round(4).tolist()}
+    rest = {name: value for name, value in words.items() if name != "q"}
+    return Grid(fixed=rest, axes={"q": tuple(rows)}, actions={"norm": by_norm, "move q": by_place})
 
 
 def _queries(words: dict[str, str], directions: int) -> list[str]:
-    """Words of queries around the circle, or along the one that is there."""
-    setup = read_setup(State(words, start=START))
-    if setup.space == "sphere":
-        turned = [(setup.query[0] + 360 * k / directions + 180) % 360 - 180 for k in range(directions)]
-        return [format_rows([[round(turn, 1), setup.query[1], norm]]) for turn in turned for norm in NORMS]
-    x, y = setup.query
-    first = float(np.arctan2(y, x))
-    angles = [first + 2 * np.pi * k / directions for k in range(directions)]
-    return [format_rows([[round(n * np.cos(a), 3), round(n * np.sin(a), 3)]]) for a in angles for n in NORMS]
+    """Words of queries around the circle of latitude of the one that is there."""
+    longitude, latitude, _ = read_setup(State(words, start=START)).query
+    turns = [(longitude + 360 * k / directions + 180) % 360 - 180 for k in range(directions)]
+    return [format_rows([[round(turn, 1), latitude, norm]]) for turn in turns for norm in NORMS]
 
 
 def _angles(vectors: list[Any]) -> list[int]:

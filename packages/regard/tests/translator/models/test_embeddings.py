@@ -30,9 +30,10 @@ from regard.translator.models.embeddings import (
     TokenEmbedding,
     initial_vectors,
     positions_module,
-    rotate,
+    rotate_places,
     sinusoidal_table,
 )
+from regard.translator.models.encoder import VectorOutput
 
 GLOVE = DATA / "glove" / "glove.multi30k-en.100d.txt.gz"
 SENTENCES = ["Der Hund schläft .", "der Hund bellt .", "die Katze schläft ."]
@@ -340,7 +341,7 @@ def test_another_width_is_projected_and_scored_alike(tmp_path: Path) -> None:
         everything = module(torch.arange(len(v)))
         assert everything.shape == (8, 5)
         hidden = torch.randn(2, 11, 5)
-        torch.testing.assert_close(module.scores(hidden), hidden @ everything.T)
+        torch.testing.assert_close(VectorOutput(module)(hidden), hidden @ everything.T)
 
 
 def test_frozen_rows_never_move_and_the_others_do(tmp_path: Path) -> None:
@@ -388,19 +389,19 @@ def test_rotated_scores_depend_on_the_distance_alone(t: int, s: int, shift: int)
     q, k = torch.randn(2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     if min(t, s) + shift < 0:
         shift = -shift
-    here = rotate(q[None], torch.tensor([t])) @ rotate(k[None], torch.tensor([s])).T
-    there = rotate(q[None], torch.tensor([t + shift])) @ rotate(k[None], torch.tensor([s + shift])).T
+    here = rotate_places(q[None], t) @ rotate_places(k[None], s).T
+    there = rotate_places(q[None], t + shift) @ rotate_places(k[None], s + shift).T
     torch.testing.assert_close(here, there, atol=1e-9, rtol=0)
 
 
 def test_rotation_is_the_reference_ones() -> None:
     x = torch.randn(2, 3, 7, 10, dtype=torch.float64)
-    turned = rotate(x, torch.arange(7))
+    turned = rotate_places(x, first=5)
     for batch in range(2):
         for head in range(3):
-            reference = regard.positions.rotate(x[batch, head].numpy(), np.arange(7.0))
+            reference = regard.positions.rotate(x[batch, head].numpy(), np.arange(5.0, 12.0))
             np.testing.assert_allclose(turned[batch, head], reference, atol=1e-12)
-    assert rotate(x.float(), torch.arange(7)).dtype == torch.float32
+    assert rotate_places(x.float()).dtype == torch.float32
 
 
 @pytest.mark.parametrize("kind", POSITIONS)

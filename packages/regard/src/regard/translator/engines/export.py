@@ -32,7 +32,7 @@ from regard.results import Result
 from regard.translator.data.vocabulary import EOS, MARKERS, SOS, UNK
 from regard.translator.engines.run import Run, load_run
 from regard.translator.models.checkpoint_tensors import model_tensors
-from regard.translator.models.encoder import Attention, FeedForward, Output, VectorOutput
+from regard.translator.models.encoder import Attention, FeedForward, Output
 from regard.translator.models.encoder_decoder import EncoderDecoder
 from regard.translator.models.layers import Decoder, Encoder
 from regard.translator.models.own_translator import KIND
@@ -211,11 +211,9 @@ def _fill_embedding(spec: Any, embeddings: Any, stack: Encoder | Decoder, places
 
 
 def _fill_output(spec: Any, output: Output, width: int) -> None:
-    if isinstance(output, VectorOutput):
-        # what it gives for unit vectors are the columns of its matrix, whatever it is made of
-        spec.weight, spec.bias = _array(output.vectors.scores(torch.eye(width)).T), _array(output.bias)
-    else:
-        spec.weight, spec.bias = _array(output.linear.weight), _array(output.linear.bias)
+    # what it gives for unit vectors are the columns of its matrix, whatever it is made of
+    states, weight, bias = output.factors(torch.eye(width))
+    spec.weight, spec.bias = _array(weight @ states.T), _array(bias)
 
 
 def _fill_own_attention(spec: Any, attention: Attention, norm: nn.LayerNorm) -> None:

@@ -201,13 +201,6 @@ class TokenEmbedding(nn.Module):
     def _rows(self, ids: Tensor) -> Tensor:
         return functional.embedding(ids, self.weight)
 
-    def scores(self, hidden: Tensor) -> Tensor:
-        """hidden . (W E[w]) for every word w: the embedding as an output layer, for vectors on the target side."""
-        if isinstance(self.projection, nn.Linear):
-            # hidden . (W e) = (hidden W) . e: one small product instead of W times every word
-            hidden = hidden @ self.projection.weight
-        return hidden @ self.table().T
-
     def table(self) -> Tensor:
         """E, one row for each word, before the projection."""
         return self.weight
@@ -243,7 +236,7 @@ class FrozenEmbedding(TokenEmbedding):
 
 
 class NoPositions(nn.Module):
-    """Nothing is added: the encoder sees a bag of words (or turns queries and keys with :func:`rotate`)."""
+    """Nothing is added: the encoder sees a bag of words (or turns queries and keys with :func:`rotate_places`)."""
 
     def forward(self, x: Tensor, first: int = 0) -> Tensor:
         return x
@@ -315,28 +308,14 @@ def sinusoidal_table(length: int, width: int) -> Tensor:
     return torch.from_numpy(sinusoidal(length, width)).to(torch.float32)
 
 
-def rotate(x: Tensor, positions: Tensor) -> Tensor:
+def rotate_places(x: Tensor, first: int = 0) -> Tensor:
     """Rotary: each pair (x[2i], x[2i+1]) turned by t / 10000^(2i/width), for queries and keys inside attention.
 
-    ``x`` is (..., length, width), ``positions`` (length,). Scores then depend on t - s alone.
+    ``x`` is (..., length, width), its places t are first, first + 1, ... Scores then depend on t - s alone. The angles
+    are worked out once, and kept.
 
-    >>> rotate(torch.tensor([[1.0, 0.0]]), torch.tensor([torch.pi / 2])).round(decimals=4).tolist()
-    [[-0.0, 1.0]]
-    """
-    # angles in float64: at place 500 a float32 angle is off by 3e-5
-    rates = torch.from_numpy(frequencies(x.shape[-1])).to(x.device)
-    angles = positions.to(torch.float64)[:, None] * rates
-    sines, cosines = angles.sin().to(x.dtype), angles.cos().to(x.dtype)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack([even * cosines - odd * sines, even * sines + odd * cosines], dim=-1).flatten(-2)
-
-
-def rotate_places(x: Tensor, first: int = 0) -> Tensor:
-    """As :func:`rotate` with the positions first, first + 1, ...; the angles are worked out once and kept.
-
-    >>> x = torch.ones(3, 4)
-    >>> torch.allclose(rotate_places(x, first=5), rotate(x, torch.arange(5, 8)))
-    True
+    >>> rotate_places(torch.tensor([[1.0, 0.0]]), first=0).tolist()
+    [[1.0, 0.0]]
     """
     # one complex product turns all pairs, faster than four real ones on slices
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
@@ -345,6 +324,7 @@ def rotate_places(x: Tensor, first: int = 0) -> Tensor:
 
 @functools.lru_cache(maxsize=1024)  # a few kB each
 def _turns(first: int, length: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    # in float64: at place 500 a float32 angle is off by 3e-5
     angles = torch.arange(first, first + length, dtype=torch.float64)[:, None] * torch.from_numpy(frequencies(width))
     return torch.complex(angles.cos().to(dtype), angles.sin().to(dtype)).to(device)
 

@@ -17,9 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.translator.data.vocabulary import PAD
 from regard.translator.models.embeddings import Embedding, TokenEmbedding, positions_module
-from regard.translator.models.encoder import Attention, Dropout, FeedForward, Memory, build_attention
+from regard.translator.models.encoder import Attention, Dropout, FeedForward, Memory, build_attention, source_mask
 from regard.translator.runs.settings import Settings
 
 
@@ -168,17 +167,6 @@ class Decoder(nn.Module):
 
 def _append_memory(past: Memory | None, present: Memory) -> Memory:
     return present if past is None else Memory(*(torch.cat(both, dim=2) for both in zip(past, present, strict=True)))
-
-
-def source_mask(source: Tensor) -> Tensor | None:
-    """True where a source id may be read (batch, 1, 1, length); None where nothing is padding: no mask is faster.
-
-    >>> source_mask(torch.tensor([[2, 7, 3], [2, 3, 0]])).tolist()
-    [[[[True, True, True]]], [[[True, True, False]]]]
-    >>> source_mask(torch.tensor([[2, 7, 3]]))
-    """
-    real = source != PAD
-    return None if bool(real.all()) else real[:, None, None, :]
 
 
 def build_embedding(settings: Settings, tokens: TokenEmbedding) -> Embedding:

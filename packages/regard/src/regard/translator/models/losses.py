@@ -15,6 +15,7 @@ With an agreement the same places come twice, in two passes that dropout made di
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.translator.data.vocabulary import PAD
 
+Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 PIECE = 1 << 21  # scores held at once (8 MB)
 
 
@@ -37,34 +39,13 @@ def fused_cross_entropy(
     >>> round(float(fused_cross_entropy(z, w, b, torch.tensor([1, 3]))), 6)  # ln 4
     1.386294
     """
-    return _FusedCrossEntropy.apply(states, weight, bias, labels, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
 
+    def judge(scores: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
+        losses, gradient = _losses_and_gradient(scores[0], part, smoothing)
+        return losses, gradient[None]
 
-class _FusedCrossEntropy(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, smoothing: float, piece: int
-    ) -> Tensor:
-        wanted = ctx.needs_input_grad[:3]
-        grads = [torch.zeros_like(t) if want else None for t, want in zip((states, weight, bias), wanted, strict=True)]
-        rows = max(1, piece // len(weight))
-        total = _empty_sum(states)
-        count = int((labels != PAD).sum())
-        for start in range(0, len(labels), rows):
-            part = slice(start, start + rows)
-            scores = torch.addmm(bias, states[part], weight.T)
-            losses, gradient = _losses_and_gradient(scores, labels[part], smoothing, count)
-            total += losses.to(total.dtype).sum()
-            _add_gradients(gradient, states[part], weight, grads, part)
-        ctx.save_for_backward(*(g for g in grads if g is not None))
-        ctx.wanted = wanted
-        return (total / count).to(states.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        saved = iter(ctx.saved_tensors)
-        return (*(next(saved) * grad if want else None for want in ctx.wanted), None, None, None)
+    count = int((labels != PAD).sum())
+    return _InPieces.apply(states[None], weight, bias, labels, judge, count, piece)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def fused_agreement(
@@ -86,37 +67,39 @@ def fused_agreement(
     >>> round(float(apart - fused_agreement(z, w, b, torch.tensor([1]), agreement=0.0)), 6)
     1.098612
     """
-    return _FusedAgreement.apply(states, weight, bias, labels, agreement, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
+
+    def judge(scores: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
+        return _losses_and_gradient_of_two(torch.log_softmax(scores, dim=2), part, agreement, smoothing)
+
+    return _InPieces.apply(states, weight, bias, labels, judge, 2 * len(labels), piece)  # type: ignore[no-any-return,no-untyped-call]
 
 
-class _FusedAgreement(torch.autograd.Function):
+class _InPieces(torch.autograd.Function):
+    """The losses of states (passes, rows, width), piece by piece, over ``count``.
+
+    ``judge`` turns the scores (passes, some rows, words) of a piece into losses and their gradient.
+    """
+
     @staticmethod
     def forward(
-        ctx: Any,
-        states: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        labels: Tensor,
-        agreement: float,
-        smoothing: float,
-        piece: int,
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, judge: Judge, count: int, piece: int
     ) -> Tensor:
-        wanted = ctx.needs_input_grad[:3]
-        grads = [torch.zeros_like(t) if want else None for t, want in zip((states, weight, bias), wanted, strict=True)]
-        rows = max(1, piece // (2 * len(weight)))
+        ctx.count, ctx.wanted = count, ctx.needs_input_grad[:3]
+        tensors = zip((states, weight, bias), ctx.wanted, strict=True)
+        grads = [torch.zeros_like(t) if want else None for t, want in tensors]
+        passes, words = len(states), len(weight)
+        rows = max(1, piece // (passes * words))
         total = _empty_sum(states)
         for start in range(0, len(labels), rows):
             part = slice(start, start + rows)
-            both = states[:, part].flatten(0, 1)
-            log_p = torch.log_softmax(torch.addmm(bias, both, weight.T), dim=1).view(2, -1, len(weight))
-            losses, gradient = _losses_and_gradient_of_two(log_p, labels[part], agreement, smoothing)
+            scores = torch.addmm(bias, states[:, part].flatten(0, 1), weight.T).view(passes, -1, words)
+            losses, gradient = judge(scores, labels[part])
             total += losses.to(total.dtype).sum()
-            for one in range(2):
+            for one in range(passes):
                 to_states = None if grads[0] is None else grads[0][one]
                 _add_gradients(gradient[one], states[one, part], weight, [to_states, *grads[1:]], part)
         ctx.save_for_backward(*(g for g in grads if g is not None))
-        ctx.wanted, ctx.count = wanted, 2 * len(labels)
-        return (total / (2 * len(labels))).to(states.dtype)
+        return (total / count).to(states.dtype)
 
     @staticmethod
     @once_differentiable
@@ -157,8 +140,8 @@ def _losses_and_gradient_of_two(
     return losses, gradient
 
 
-def _losses_and_gradient(scores: Tensor, labels: Tensor, smoothing: float, count: int) -> tuple[Tensor, Tensor]:
-    """Losses of the rows, and (p - target) / count; overwrites ``scores``, one exponential for each score."""
+def _losses_and_gradient(scores: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Losses of the rows, and p - target; overwrites ``scores``, one exponential for each score."""
     # softmax does not feel it, and no exponential overflows
     scores -= scores.amax(1, keepdim=True)
     column = labels[:, None]
@@ -169,10 +152,10 @@ def _losses_and_gradient(scores: Tensor, labels: Tensor, smoothing: float, count
     p = scores.exp_()
     sums = p.sum(1, keepdim=True)
     losses += sums.log().squeeze(1)
-    p *= 1 / (sums * count)
+    p *= 1 / sums
     if smoothing:
-        p -= smoothing / (p.shape[1] * count)
-    p.scatter_add_(1, column, torch.full_like(column, (smoothing - 1) / count, dtype=p.dtype))
+        p -= smoothing / p.shape[1]
+    p.scatter_add_(1, column, torch.full_like(column, smoothing - 1, dtype=p.dtype))
     padding = labels == PAD
     if bool(padding.any()):
         losses[padding], p[padding] = 0, 0

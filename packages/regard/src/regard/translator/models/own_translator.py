@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
 
 from regard.errors import InputError
 from regard.translator.data.batches import Batch
@@ -106,15 +105,9 @@ class OwnTranslator(TranslationModel):
     def scores(self, batch: Batch) -> Tensor:
         return self(batch.source)[:, : batch.target.shape[1]]  # type: ignore[no-any-return]
 
-    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
-        """Mean cross-entropy of the batch's target tokens, <sos> and <eos> included."""
-        wanted = self.scores(batch).flatten(0, 1).index_select(0, batch.wanted)
-        return F.cross_entropy(wanted, batch.labels, label_smoothing=smoothing)
-
     def token_losses(self, batch: Batch) -> Tensor:
         """-log p of each target token of the batch, sentence after sentence; each must be a number."""
-        wanted = self.scores(batch).flatten(0, 1).index_select(0, batch.wanted)
-        losses = F.cross_entropy(wanted, batch.labels, reduction="none")
+        losses = super().token_losses(batch)
         if bool(losses.isnan().any()):
             raise InputError(f"{self.code.name} gives scores that are NaN or infinite; make them finite first.")
         if bool(losses.isposinf().any()):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.coursework.checklists import Checklist, WrittenAnswer
@@ -133,9 +133,9 @@ class QuestionSelection(MarkedResult):
         lists = tuple(one.checklist for one in self.questions)
         return SetProofs(set=self.set, proofs=proofs, checklists=lists, published=said)
 
-    def solution(self, **parameters: float) -> SetSolution:
+    def solution(self, **parameters: float) -> SetProofs:
         """The verdicts for this set, and the proofs."""
-        return SetSolution(checked=self.check(progress=None, **parameters), proved=self.proof(**parameters))
+        return replace(self.proof(**parameters), checked=self.check(progress=None, **parameters))
 
     def __str__(self) -> str:
         if len(self.questions) < len(self.set.labels):  # some were named: they are opened
@@ -198,24 +198,21 @@ class SetReport(MarkedResult):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SetProofs(MarkedResult):
-    """The proofs of some questions, and their checklists with what each item should come to."""
+    """What earns the marks of some questions, verdicts if asked for, proofs, and what a published solution says."""
 
     set: ProblemSet
     proofs: tuple[Proof, ...]
     checklists: tuple[Checklist, ...]
     published: dict[str, tuple[Assertion, ...]]  # what a published solution says, by question
+    checked: SetReport | None = None
+
+    @property
+    def answer(self) -> bool:
+        return self.checked is None or self.checked.answer
 
     def __str__(self) -> str:
-        return f"{self.marks}\n\n{self.reasons}"
-
-    @property
-    def marks(self) -> str:
-        """What earns the marks."""
-        return "\n\n".join(one.text(keys=True) for one in self.checklists)
-
-    @property
-    def reasons(self) -> str:
-        """The proofs, and our verdict on each sentence of the published solution where the set has one."""
+        marks = [one.text(keys=True) for one in self.checklists]
+        checked = [] if self.checked is None else [str(self.checked)]
         said = [
             "\n".join(
                 [f"The published solution to {self.set.name}, {label}, sentence by sentence:", *map(str, sentences)]
@@ -223,31 +220,14 @@ class SetProofs(MarkedResult):
             for label, sentences in self.published.items()
             if sentences
         ]
-        return "\n\n".join([*map(str, self.proofs), *said])
+        return "\n\n".join([*marks, *checked, *map(str, self.proofs), *said])
 
     def marked_dict(self) -> dict[str, Any]:
         proofs = [{"claim": one.claim, "parameters": one.parameters, "text": one.text} for one in self.proofs]
         lists = [one.marked_dict() for one in self.checklists]
         said = {label: [vars(one) for one in sentences] for label, sentences in self.published.items() if sentences}
-        return {"set": self.set.name, "proofs": proofs, "checklists": lists, "published": said}
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SetSolution(MarkedResult):
-    """Verdicts for a set, proofs and checklists together."""
-
-    checked: SetReport
-    proved: SetProofs
-
-    @property
-    def answer(self) -> bool:
-        return self.checked.answer
-
-    def __str__(self) -> str:
-        return f"{self.proved.marks}\n\n{self.checked}\n\n{self.proved.reasons}"
-
-    def marked_dict(self) -> dict[str, Any]:
-        return {**self.checked.marked_dict(), **self.proved.marked_dict()}
+        checked = {} if self.checked is None else self.checked.marked_dict()
+        return {**checked, "set": self.set.name, "proofs": proofs, "checklists": lists, "published": said}
 
 
 def shell_label(label: str) -> str:

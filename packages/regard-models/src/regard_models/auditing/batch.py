@@ -81,8 +81,8 @@ def _ask_padded_alone(subject: Subject, base: Question) -> Experiment:
     real = min(real_length(subject, stream), base.rows[stream].length)
     question = padded_question(subject, stream, "left", real, fill=1, told=True)
     alone, places = subject.first_of(question), {stream: torch.arange(PAD, PAD + real)}
-    views = {"base_view": view(question, rows=[0], places=places), "other_view": view(alone, places=places)}
-    return Experiment(base=question, other=alone, **views)
+    seen = view(question, rows=[0], places=places), view(alone, places=places)
+    return Experiment(base=question, base_view=seen[0], other=alone, other_view=seen[1])
 
 
 def _rotate_examples(subject: Subject, base: Question) -> Experiment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,7 +43,7 @@ def compare(
     from regard_models.comparing.comparison import compare as examine
     from regard_models.comparing.pairing import parsed_names
 
-    options = {"copy_weights": copy_weights, "tolerance": tolerance, "seed": seed}
+    options: dict[str, Any] = {"copy_weights": copy_weights, "tolerance": tolerance, "seed": seed}
     with contain_run(f"{mine} or {theirs}", limit):
         comparison = examine(given[0], given[1], names=parsed_names(names), **options)
     show(comparison, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -58,7 +58,7 @@ def load_model_input(
         raise InputError(f"--limit is {limit:g}; it must be above 0, in seconds.")
     from regard_models.inputs.model_input import load
 
-    claims = {"causal": causal, "masks": parsed_masks(masks), "cache": cache, "pad": pad}
+    claims: dict[str, Any] = {"causal": causal, "masks": parsed_masks(masks), "cache": cache, "pad": pad}
     return load(model, text=text, device=device, limit=limit, **claims)
 
 

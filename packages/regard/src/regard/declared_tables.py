@@ -111,13 +111,14 @@ class Mistakes:
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """The end of a sentence about a name that is not known: the name that was probably meant, or all there are.
+    """The end of a sentence about a name that is not known: the name that was probably meant, or what names there are.
 
     >>> suggest("widht", ["width", "heads"]), suggest("x", ["width", "heads"])
     ("; did you mean 'width'?", '; there are heads, width.')
     """
-    close = similar_names(name, known)
-    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(set(known))) or 'none'}."
+    close, names = similar_names(name, known), sorted(set(known))
+    listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {listed or 'none'}."
 
 
 def read_table(kind: type[T], table: Mapping[str, Any], mistakes: Mistakes, *, where: str = "") -> T | None:

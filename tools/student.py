@@ -72,6 +72,7 @@ def claims(
     template: Annotated[bool, typer.Option("--template", help="Write the function to fill in.")] = False,
     answer: Annotated[str | None, typer.Option(metavar="FILE.py:NAME", help="Check your own answer.")] = None,
     derivation: Annotated[str | None, typer.Option(metavar="FILE", help="Check your own derivation.")] = None,
+    hint: Annotated[int, typer.Option("--hint", count=True, help="Where a derivation goes on; twice: how.")] = 0,
     jail: Annotated[bool, typer.Option("--jail", help="Run it where it reaches nothing of yours.")] = False,
     seed: Annotated[int, typer.Option(help="Of the instances.")] = 0,
     limit: Annotated[float, typer.Option(help="Seconds that your code may run.")] = 10.0,
@@ -87,7 +88,7 @@ def claims(
     if derivation is not None:
         from regard.coursework.derivations.report import check_file
 
-        report = check_file(name, derivation)
+        report = check_file(name, derivation, hints=hint)
         print(report.to_json() if as_json else report)
         raise typer.Exit(report.exit_code)
     if template == (answer is not None):
@@ -293,10 +294,9 @@ class Build:
         made["regard/coursework/checklists.toml"] = re.sub(KEY, r'\1 = ""', lists)
         made["regard/coursework/problem_sets.toml"] = (HOME / "coursework" / "problem_sets.toml").read_text("utf-8")
         made["regard/coursework/published_solutions.toml"] = "solution = []\n"  # a verdict on each is an answer
-        for path in sorted(
-            (HOME / "coursework" / "derivations" / "problems").glob("*.toml")
-        ):  # goals and rules, no proofs
-            made[f"regard/coursework/derivations/problems/{path.name}"] = path.read_text(encoding="utf-8")
+        derivations = HOME / "coursework" / "derivations"
+        for path in sorted([*(derivations / "problems").glob("*.toml"), derivations / "rules.toml"]):  # no proofs
+            made[f"regard/{path.relative_to(HOME).as_posix()}"] = path.read_text(encoding="utf-8")
         made["regard/__init__.py"] = f'"""Regard, the students\' build."""\n\n__version__ = {version()!r}\n'
         made["regard/cli/__init__.py"] = COMMANDS.lstrip()
         made["regard/__main__.py"] = "from regard.cli import main\n\nmain()\n"

@@ -47,7 +47,10 @@ def test_none_of_ours_is_in_it(built) -> None:
             "grading/assignments/assignment_check.py",
         ), name
     assert not [name for name in files if name.startswith("coursework/derivations/proofs/")]
-    assert "coursework/derivations/problems/order-blindness.toml" in files
+    assert {"coursework/derivations/problems/order-blindness.toml", "coursework/derivations/rules.toml"} <= set(files)
+    for proof in (SOURCE / "coursework" / "derivations" / "proofs").glob("*.md"):
+        for line in proof.read_text(encoding="utf-8").splitlines():
+            assert len(line) < 30 or line not in "\n".join(files.values()), line
     text = "\n".join(files.values())
     for mark in ("def prove", "TransformerTranslator(", "counterexample=f", "correction=", "holds(", "class Mistake"):
         assert mark not in "\n".join(value for name, value in files.items() if "claims/" in name), mark

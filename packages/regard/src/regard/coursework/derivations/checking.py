@@ -286,7 +286,7 @@ class Checker:
             if name in free_names(fact.left):
                 if self.first_failure(fact.left, fact.sign, fact.right, []) is not None:
                     return Mark.FALSE, f"it must have {fact.text}, and has not"
-                if not self.problem.is_rank_bound(fact, term):
+                if not self.problem.is_rank_bound(fact, self.context.own.get(str(term.value), ("", term))[1]):
                     return Mark.TRUE, f"say why {fact.text}"
         return Mark.DEFINES, ""
 
@@ -399,6 +399,7 @@ class Checker:
         self.evaluated = self.undefined = 0
         for where in self.instances:
             for places in self.problem.free_places([left, right], where, self.words):
+                where.steps = 0
                 try:
                     if not all(meets(one, places, where) for one in conditions):
                         continue

@@ -18,6 +18,7 @@ from regard.rigor.balls import ball
 Number = Any  # Fraction or flint.arb
 Matrix = tuple[tuple[Number, ...], ...]
 Value = Any  # a number, a matrix, or EYE
+MOST_STEPS = 5000  # terms of sums; nested ones multiply
 NARROW = flint.arb(2) ** -80
 
 
@@ -42,6 +43,7 @@ class Instance:
     def __init__(self, values: dict[str, Any], definitions: Definitions, *, ones: int = 0) -> None:
         self.values, self.definitions, self.ones = values, definitions, ones
         self.known: dict[Any, Value] = {}
+        self.steps = 0  # terms of sums that were added up for one relation
 
     def value(self, name: str, place: int | None = None) -> Value:
         key = (name, place)
@@ -103,6 +105,9 @@ def _sum(term: Term, where: Instance, places: dict[str, Number]) -> Value:
     without = {_whole(evaluate(one, where, places)) for one in span.without}
     total: Value = Fraction(0)
     for n in range(lo, hi + 1):
+        where.steps += 1
+        if where.steps > MOST_STEPS:
+            raise NoValue("more terms than are added up")
         if n not in without:
             total = plus(total, evaluate(term.args[0], where, {**places, span.index: Fraction(n)}))
     return total

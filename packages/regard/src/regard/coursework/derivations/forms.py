@@ -1,8 +1,8 @@
 """Forms: sums of monomials with rational coefficients, and their arithmetic.
 
 A monomial is a product of powers of atoms, whose order does not matter, and a word of matrices, whose order does. In
-the form of a matrix, a monomial with an empty word is a multiple of the identity. An index that a sum runs over is called
-#1, #2, ... inside the sum, by how deep the sum is; outside of one it is ?1, ?2, ... until it is bound.
+the form of a matrix, a monomial with an empty word is a multiple of the identity. An index that a sum runs over is
+called #1, #2, ... inside the sum, by how deep the sum is; outside of one it is ?1, ?2, ... until it is bound.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def contains_name(value: Any, name: str) -> bool:
     return name in names_in(value)
 
 
-def bound_name(value: Any) -> str:
+def index_around(value: Any) -> str:
     """The name of an index that is bound around this: one deeper than the deepest inside."""
     return f"#{1 + max((int(one[1:]) for one in names_in(value) if one.startswith('#')), default=0)}"
 

@@ -5,7 +5,22 @@ from __future__ import annotations
 from fractions import Fraction
 
 from regard.coursework.derivations.names import Vocabulary
-from regard.coursework.derivations.terms import EYE, FUNCTIONS, ONES, Span, Term, add, apply, mul, negative, num, sym
+from regard.coursework.derivations.terms import (
+    EYE,
+    FUNCTIONS,
+    ONES,
+    Span,
+    Term,
+    add,
+    apply,
+    free_names,
+    mul,
+    negative,
+    num,
+    replace,
+    substitute,
+    sym,
+)
 from regard.coursework.derivations.tokens import NotRead, Token
 
 DEEPEST = 40
@@ -66,6 +81,10 @@ class Parser:
             parts = [negative(parts[0])]
         while self.now.kind == "op" and self.now.text in ("+", "-"):
             sign = self.take().text
+            if sign == "+" and self.skip("..."):
+                self.take("+")
+                parts = self.series(parts, self.product())
+                continue
             one = self.product()
             parts.append(negative(one) if sign == "-" else one)
         self.depth -= 1
@@ -73,6 +92,14 @@ class Parser:
         if made.size > LARGEST:
             raise NotRead(self.now.place, f"a formula of at most {LARGEST} parts; break it into lines")
         return made
+
+    def series(self, parts: list[Term], last: Term) -> list[Term]:
+        """x_1 + ... + x_n, or x_1 + x_2 + ... + x_n, as a sum after the other parts."""
+        for count in (2, 1):
+            made = sum_between(parts[-count:], last) if len(parts) >= count else None
+            if made is not None:
+                return [*parts[:-count], made]
+        raise NotRead(self.now.place, "a sum whose first and last term differ in one index only")
 
     def product(self) -> Term:
         """Factors side by side, with dots and slashes; a slash divides what stands before it in the product."""
@@ -435,3 +462,23 @@ class Parser:
         if not made:
             raise NotRead(self.now.place, "where the sum begins")
         return made
+
+
+def sum_between(terms: list[Term], last: Term) -> Term | None:
+    """The sum that begins with some terms and ends with another; None where they do not fit together."""
+    pairs = zip(terms[0].parts(), last.parts(), strict=False)
+    places = {(a.args[0], b.args[0]) for a, b in pairs if a.op == b.op == "at" and a.args != b.args}
+    if len(places) != 1:
+        return None
+    ((lo, hi),) = places
+    index = next(one for one in "ijl" if one not in free_names(last))
+
+    def change(one: Term) -> Term | None:
+        return Term("at", (sym(index),), one.value) if one.op == "at" and one.args == (lo,) else None
+
+    body = replace(terms[0], change)
+    if lo.op != "num" or substitute(body, index, hi) != last:
+        return None
+    if any(substitute(body, index, num(lo.value + n)) != one for n, one in enumerate(terms)):
+        return None
+    return Term("sum", (body,), Span(index, lo, hi))

@@ -24,6 +24,7 @@ class Vocabulary:
     variants: frozenset[str] = frozenset()  # names that exist for the permuted input, too
     input: str = ""
     permuted_input: Term = ZERO
+    turns: frozenset[str] = frozenset()  # square matrices whose inverse is their transpose
     norm: str = "2"  # of a matrix, where the writer does not say which
     rows: str = ""  # how long the vector of ones is
     own: dict[str, Shape] = field(default_factory=dict)
@@ -73,7 +74,7 @@ def fit(term: Term, words: Vocabulary, *, like: Shape | None = None) -> tuple[Te
     if term.op == "div" and shapes[1] not in (SCALAR, None):
         raise Mismatch(f"{args[1]} is {_by(shapes[1])}; only numbers divide")
     if term.op == "pow":
-        return _fit_power(args, shapes)
+        return _fit_power(args, shapes, words)
     if term.op == "norm":
         return _fit_norm(term, args, shapes, words)
     return Term(term.op, args, term.value), _shape_of_call(term.op, args, shapes)
@@ -176,8 +177,12 @@ def _fit_dot(args: tuple[Term, ...], shapes: tuple[Shape | None, ...], words: Vo
     return fit(mul(*args), words)
 
 
-def _fit_power(args: tuple[Term, ...], shapes: tuple[Shape | None, ...]) -> tuple[Term, Shape | None]:
+def _fit_power(
+    args: tuple[Term, ...], shapes: tuple[Shape | None, ...], words: Vocabulary
+) -> tuple[Term, Shape | None]:
     base, power = args
+    if power == num(-1) and base.op == "sym" and base.value in words.turns:  # the inverse is the transpose
+        return apply("T", base), shapes[0]
     if shapes[0] in (SCALAR, None) or base.op == "eye":
         return Term("pow", args), shapes[0]
     if power.op != "num" or power.value.denominator != 1 or not 0 <= power.value <= 6:

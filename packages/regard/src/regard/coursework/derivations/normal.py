@@ -1,7 +1,7 @@
 """Normal forms: two terms with the same one are equal on every instance, by arithmetic and the rules that it names.
 
-Products are multiplied out, transposes stand at single matrices, sums run from 1, and what the problem gives (P^T P =
-I, orthonormal columns, the lemmas) is applied where it fits. Every rule is in rules.toml, a theorem with its own test; a
+Products are multiplied out, transposes stand at single matrices, sums run from 1, and what the problem gives, such as
+orthonormal columns and the lemmas, is applied where it fits. Every rule is in rules.toml, a theorem with its test; a
 rule that is not there cannot be used. Where a step would need more than is known (a sum that may run backwards, a size
 that may be too small), the form is not made, and the line stays unproved.
 """
@@ -25,7 +25,7 @@ from regard.coursework.derivations.forms import (
     Word,
     add_forms,
     add_into,
-    bound_name,
+    index_around,
     constant,
     contains_name,
     flip_word,
@@ -47,6 +47,7 @@ from regard.coursework.derivations.problem import Problem
 from regard.coursework.derivations.terms import Definitions, Span, Term, num, substitute, sym
 from regard.toml import read_toml
 
+LONGEST = 40  # matrices of one product
 RULES = Path(__file__).parent / "rules.toml"
 
 
@@ -260,6 +261,8 @@ class Normal:
 
     def reduce_word(self, scalars: Powers, word: Word) -> Form:
         """A monomial with everything applied that shortens its word."""
+        if len(word) > LONGEST:
+            raise TooLarge
         for n in range(len(word) - 1):
             a, b = word[n], word[n + 1]
             if (rule := self.cancels(a, b)) is not None and self.may(rule[0], rule[1]):
@@ -494,11 +497,11 @@ class Normal:
             outside = tuple((a, p) for a, p in s if not contains_name(a, index))
             if any(contains_name(a, index) for a in w):
                 shape = (self.shape(w[0])[0], self.shape(w[-1])[1])
-                name = bound_name((inside, w))
+                name = index_around((inside, w))
                 (bound,) = put({(inside, w): Fraction(1)}, index, name)
                 part: Form = {(outside, (("m", ("pre", form_key(hi), bound, shape), False),)): Fraction(1)}
             elif inside:
-                bound_powers = put_powers(inside, index, bound_name(inside))
+                bound_powers = put_powers(inside, index, index_around(inside))
                 if bound_powers is None:
                     raise TooLarge
                 atom = ("pre", form_key(hi), bound_powers[0])
@@ -526,7 +529,7 @@ class Normal:
         """A sum of matrices times others: the product of each of its terms."""
         _, key, flipped = word[n]
         index = self.fresh_index()
-        inner = put({key[2]: Fraction(1)}, bound_of(key[2]), index)
+        inner = put({key[2]: Fraction(1)}, outer_index(key[2]), index)
         if flipped:
             inner = self.transpose(inner)
         inner = self.times(self.times(of_word(*word[:n]), inner), of_word(*word[n + 1 :]))
@@ -646,7 +649,7 @@ class Normal:
         if len(word) == 1 and word[0][1][0] == "pre":
             _, key, _ = word[0]  # a transpose has the same trace
             index = self.fresh_index()
-            inner = put({key[2]: Fraction(1)}, bound_of(key[2]), index)
+            inner = put({key[2]: Fraction(1)}, outer_index(key[2]), index)
             return self.prefix(index, dict(key[1]), self.trace(inner))
         diagonal = self.diagonal(word[0])
         alike = diagonal is not None and all(self.diagonal(one) == diagonal for one in word)
@@ -709,7 +712,7 @@ class Normal:
         return None if chosen is None else chosen[:3]
 
 
-def bound_of(value: Any) -> str:
+def outer_index(value: Any) -> str:
     """The index that a sum binds: the deepest one in it."""
     return max((one for one in names_in(value) if one.startswith("#")), key=lambda one: int(one[1:]))
 

@@ -356,6 +356,8 @@ class Builder:
             elif symbol.shape[1] == "1" and symbol.shape[0] != "1":
                 words.families[f"{key}."] = (num(1), sym(symbol.shape[0]))  # its entries
                 words.shapes[f"{key}."] = SCALAR
+        turns = {key for key, one in symbols.items() if one.shape[0] == one.shape[1] and one.kind in KINDS[:2]}
+        words.turns = frozenset(turns)
         words.same.update({key: str(value) for key, value in own.same.items()})
 
     def read_term(self, text: str) -> Term | None:

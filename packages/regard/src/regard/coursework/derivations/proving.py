@@ -329,9 +329,9 @@ class OrderSearch:
                         one, other = (substitute(side, free[0], sym(index)) for side in (low, high))
                         yield one, other, fact.name, fact.sign == "<"
                 for total in dict.fromkeys(sums) if len(free) == 1 else ():
-                    yield from self.bounds_of_sum(total, low, high, free[0], needed, fact.name)
+                    yield from self.sum_bounds(total, low, high, free[0], needed, fact.name)
 
-    def bounds_of_sum(
+    def sum_bounds(
         self, total: Term, low: Term, high: Term, index: str, needed: Conditions, name: str
     ) -> Iterator[tuple[Term, Term, str, bool]]:
         """A sum of terms, or of exponentials of terms, that a fact bounds: at most their count times the bound."""
@@ -354,7 +354,7 @@ class OrderSearch:
         if fits and (body.op == "exp" or not rest):
             bound = apply("exp", add(high, inner, negative(low))) if body.op == "exp" else high
             # the difference does not hang on the index: any place that the sum has will do
-            yield total, mul(count, bound_at(bound, span)), name, False
+            yield total, mul(count, without_index(bound, span)), name, False
 
     def sorted_facts(self, small: Term, large: Term) -> Iterator[OrderFact]:
         """sigma_i >= sigma_k for i <= k, and their squares."""
@@ -377,12 +377,12 @@ class OrderSearch:
                     shorter = of_atom(("pre", own, atom[2]))
                     yield add_forms(of_atom(atom), scale(shorter, -1)), "dropped nonnegative terms", False
                 (member, power), *more = atom[2]
-                descends = member[0] == "at" and member[1] in problem.symbols and not more and power > 0
-                if atom[1] == own and descends and problem.symbols[member[1]].kind == "sorted":
-                    if member[2] == index_key("#1"):
-                        least = of_powers(((("at", member[1], own), power), (("sym", name), Fraction(1))))
-                        rule = "a sum of descending terms is at least its count times its last"
-                        yield add_forms(of_atom(atom), scale(least, -1)), rule, False
+                family = problem.symbols.get(member[1]) if member[0] == "at" and not more and power > 0 else None
+                descends = family is not None and family.kind == "sorted" and member[2] == index_key("#1")
+                if atom[1] == own and descends:
+                    least = of_powers(((("at", member[1], own), power), (("sym", name), Fraction(1))))
+                    rule = "a sum of descending terms is at least its count times its last"
+                    yield add_forms(of_atom(atom), scale(least, -1)), rule, False
 
     def combine(self, gap: Form, depth: int, *, strict: bool) -> list[str] | None:
         """Names of facts whose multiples leave something that is plainly not negative, or positive if ``strict``."""
@@ -430,7 +430,7 @@ def span_conditions(span: Span) -> Conditions:
     return frozenset([*places, Condition(span.index, ">=", span.lo), Condition(span.index, "<=", span.hi)])
 
 
-def bound_at(bound: Term, span: Span) -> Term:
+def without_index(bound: Term, span: Span) -> Term:
     """A bound that does not hang on the index, written without it."""
     return substitute(bound, span.index, span.hi)
 

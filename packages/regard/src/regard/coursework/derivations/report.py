@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from regard.errors import InputError
 from regard.files import read_file
 from regard.markup import element, join
 from regard.results import Result
+from regard.strict_json import parse_json
 
 SIGNS = {Mark.FOLLOWS: "+", Mark.TRUE: "?", Mark.FALSE: "x", Mark.NOT_READ: "-", Mark.DEFINES: "="}
 LARGEST = 2_000_000  # bytes; a notebook carries its pictures
@@ -164,7 +164,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def words_of_notebook(text: str, name: str) -> str:
     """The Markdown cells of a notebook, one after another."""
     try:
-        cells = json.loads(text)["cells"]
+        cells = parse_json(text)["cells"]
         words = [cell["source"] for cell in cells if cell["cell_type"] == "markdown"]
         return "\n\n".join(one if isinstance(one, str) else "".join(one) for one in words)
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +93,27 @@ def test_the_fixture_and_what_cannot_be_built(project):
     code, said = run(project, "--regard-sarif", "found.sarif")
     assert code == 4
     assert "--regard-sarif is written for one model; --regard names 0." in said
+
+
+@pytest.mark.slow
+def test_the_page_works_as_it_is_written(tmp_path):
+    """Its files in an empty folder, its commands and those of its workflow."""
+    page = Path(__file__).parents[3] / "docs" / "models-ci.md"
+    blocks = re.findall(r"```\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for block in blocks:
+        if block.startswith("# "):
+            path = tmp_path / block.split("\n")[0].removeprefix("# ")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(block)
+    typed = [line for block in blocks for line in block.splitlines() if "pytest --regard" in line]
+    assert len(typed) == 3
+    words = [shlex.split(line)[shlex.split(line).index("--regard") :] for line in typed]
+    for line in words[:2]:
+        code, said = run(tmp_path, *line)
+        assert code == 0, said
+        assert "2 passed" in said
+    assert (tmp_path / "audit.sarif").is_file()
+    write = shlex.split(next(line for block in blocks for line in block.splitlines() if "--write-baseline" in line))
+    assert subprocess.run([sys.executable, "-m", *write], cwd=tmp_path, capture_output=True).returncode == 0
+    code, said = run(tmp_path, *words[2])
+    assert code == 0, said

@@ -61,7 +61,7 @@ class AuditItem(pytest.Item):
         target = self.config.getoption("--regard-sarif")
         check_files([(target, ".sarif")])
         causal = True if self.config.getoption("--regard-causal") else None
-        audited = audit(_load(self.model, self.config, causal=causal), known=_known(self.config))
+        audited = audit(_load(self.model, self.config, causal=causal), known=_baseline_keys(self.config))
         if target is not None:
             write_text(target, sarif(audited))
         if not audited.answer:
@@ -88,12 +88,12 @@ def healthy(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         __tracebackhide__ = True
         from regard_models.auditing import assert_healthy
 
-        return assert_healthy(model, example, **{"known": _known(request.config), **options})
+        return assert_healthy(model, example, **{"known": _baseline_keys(request.config), **options})
 
     return check
 
 
-def _known(config: pytest.Config) -> tuple[str, ...]:
+def _baseline_keys(config: pytest.Config) -> tuple[str, ...]:
     from regard_models.auditing.reports import read_baseline
 
     path = config.getoption("--regard-baseline")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from regard_models.head_measures.ceilings import fullest_row, head_ceilings
+from regard_models.head_measures.head_keys import fullest_row, head_ceilings
 
 SQUARE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard_models.head_measures.head_patterns import PATTERNS, pattern_scores
+from regard_models.head_measures.weight_patterns import PATTERNS, pattern_scores
 
 WORDS = ["[CLS]", "a", "b", ",", "a", "b", "c", "[SEP]"]
 COUNT = len(WORDS)

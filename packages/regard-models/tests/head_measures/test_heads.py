@@ -388,7 +388,7 @@ def test_progress_counts_to_the_end(gpt2):
 
 def test_the_loss_of_a_writer_is_the_next_tokens():
     """The cross-entropy of every token given those before it, in nats."""
-    from regard_models.head_measures.loss import loss_of
+    from regard_models.head_measures.effects import loss_of
     from regard_models.inputs.model_input import model_input
 
     model, inputs = family("Llama")

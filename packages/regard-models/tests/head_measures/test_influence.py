@@ -70,7 +70,7 @@ def test_a_model_adds_what_influence_says():
             weights[..., key] = 0
             return weights
 
-        with edit(attention, layer=0, head=head, pattern=without):
+        with torch.no_grad(), edit(attention, layer=0, head=head, pattern=without):
             moved = (attention(*call)[0] - usual)[0].norm(dim=1)
         np.testing.assert_allclose(expected[head, :, key], moved.numpy(), rtol=1e-5)
 

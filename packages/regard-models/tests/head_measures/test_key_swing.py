@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from regard_models.head_measures import key_swing
+from regard_models.head_measures import head_keys
 
 
 def softmax(s):
@@ -28,24 +28,24 @@ def test_scores_are_recognised_only_if_nothing_else_is_in_them(head):
     q, k, allowed = head
     scores = 0.5 * np.einsum("hqd,hkd->hqk", q, k)
     weights = softmax(np.where(allowed, scores, -np.inf))
-    np.testing.assert_allclose(key_swing.plain_scores(q, k, 0.5, weights, allowed), scores, rtol=1e-12)
-    assert key_swing.plain_scores(q, k, 0.4, weights, allowed) is None
+    np.testing.assert_allclose(head_keys.plain_scores(q, k, 0.5, weights, allowed), scores, rtol=1e-12)
+    assert head_keys.plain_scores(q, k, 0.4, weights, allowed) is None
     biased = softmax(np.where(allowed, scores + 0.1 * np.arange(7), -np.inf))
-    assert key_swing.plain_scores(q, k, 0.5, biased, allowed) is None
+    assert head_keys.plain_scores(q, k, 0.5, biased, allowed) is None
 
 
 def test_keys_of_one_length_do_not_swing(head):
     q, k, allowed = head
     even = k / np.linalg.norm(k, axis=2, keepdims=True)
-    np.testing.assert_allclose(key_swing.swing(even), 0, atol=1e-12)
+    np.testing.assert_allclose(head_keys.swing(even), 0, atol=1e-12)
     np.testing.assert_allclose(
-        key_swing.even_length_effect(key_swing.scores_of(q, even, 1.0), even, allowed), 0, atol=1e-12
+        head_keys.even_length_effect(head_keys.scores_of(q, even, 1.0), even, allowed), 0, atol=1e-12
     )
 
 
 def test_evening_the_lengths_by_hand(head):
     q, k, allowed = head
-    scores = key_swing.scores_of(q, k, 0.5)
+    scores = head_keys.scores_of(q, k, 0.5)
     by_hand = []
     for h in range(2):
         lengths = [math.sqrt(float(x @ x)) for x in k[h]]
@@ -57,20 +57,20 @@ def test_evening_the_lengths_by_hand(head):
             old, new = softmax(0.5 * k[h][may] @ q[h, i]), softmax(0.5 * other[may] @ q[h, i])
             rows.append(np.abs(old - new).sum() / 2)
         by_hand.append(np.mean(rows))
-    np.testing.assert_allclose(key_swing.even_length_effect(scores, k, allowed), by_hand, rtol=1e-10)
+    np.testing.assert_allclose(head_keys.even_length_effect(scores, k, allowed), by_hand, rtol=1e-10)
 
 
 def test_the_row_that_shares_most():
     weights = np.array([[1.0, 0.0, 0.0], [0.45, 0.45, 0.1], [0.5, 0.3, 0.2]])
-    assert key_swing.most_sharing_row(weights, weights >= 0) == 1
-    assert key_swing.most_sharing_row(np.ones((2, 1)), np.ones((2, 1), dtype=bool)) == 0
+    assert head_keys.most_sharing_row(weights, weights >= 0) == 1
+    assert head_keys.most_sharing_row(np.ones((2, 1)), np.ones((2, 1), dtype=bool)) == 0
 
 
 def test_exact_noise_against_many_draws_of_another_kind():
     """Two keys with equal scores: the weight is 1/(1 + e^(g s sqrt 2 swing)), one integral over a normal g."""
     s, amount = 4.0, 0.25
     scores = np.array([[s, s]])
-    found = key_swing.swing_noise(scores, np.ones((1, 2), dtype=bool), amount, layer=0, head=0)
+    found = head_keys.swing_noise(scores, np.ones((1, 2), dtype=bool), amount, layer=0, head=0)
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     p = 1 / (1 + np.exp(math.sqrt(2) * s * amount * nodes))
     weights = weights / weights.sum()
@@ -83,6 +83,6 @@ def test_exact_noise_against_many_draws_of_another_kind():
 
 
 def test_no_swing_no_noise():
-    found = key_swing.swing_noise(np.array([[1.0, 2.0]]), np.ones((1, 2), dtype=bool), 0.0, layer=3, head=1)
+    found = head_keys.swing_noise(np.array([[1.0, 2.0]]), np.ones((1, 2), dtype=bool), 0.0, layer=3, head=1)
     assert found.sd == pytest.approx(0, abs=1e-9)
     assert (found.layer, found.head, found.measured_sd) == (3, 1, 0.0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from regard_models.head_measures import spread
+from regard_models.head_measures import weight_patterns
 
 
 def everywhere(weights):
@@ -17,7 +17,7 @@ def everywhere(weights):
 def measured(rows, allowed=None, **options):
     weights = np.asarray([rows], dtype=float)
     mask = everywhere(weights) if allowed is None else np.asarray([allowed], dtype=bool)
-    return spread.spread(weights, mask, **options)
+    return weight_patterns.spread(weights, mask, **options)
 
 
 def test_equal_weights_have_as_many_tokens_as_keys():
@@ -65,19 +65,19 @@ def test_rows_that_do_not_sum_to_one_are_scaled_and_empty_ones_left_out():
 
 def test_overlap_and_agreement():
     one, other = [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]], [[0.0, 0.0, 1.0], [0.5, 0.25, 0.25]]
-    assert spread.overlap(one, one) == 1
-    assert spread.overlap(one, other) == pytest.approx((0 + 0.75) / 2)
-    pairs = spread.agreement([one, other, one])
+    assert weight_patterns.overlap(one, one) == 1
+    assert weight_patterns.overlap(one, other) == pytest.approx((0 + 0.75) / 2)
+    pairs = weight_patterns.agreement([one, other, one])
     np.testing.assert_allclose(pairs, [[1, 0.375, 1], [0.375, 1, 0.375], [1, 0.375, 1]], rtol=1e-6)
 
 
 def test_agreement_is_the_overlap_of_every_pair():
     random = np.random.default_rng(0)
     heads = random.dirichlet(np.ones(7), (5, 11))
-    pairs = spread.agreement(heads)
+    pairs = weight_patterns.agreement(heads)
     for a in range(5):
         for b in range(5):
-            assert pairs[a, b] == pytest.approx(spread.overlap(heads[a], heads[b]), rel=1e-5)
+            assert pairs[a, b] == pytest.approx(weight_patterns.overlap(heads[a], heads[b]), rel=1e-5)
 
 
 def test_moved_is_total_variation():
@@ -85,7 +85,7 @@ def test_moved_is_total_variation():
     p, r = random.dirichlet(np.ones(5), (2, 3, 4))
     by_hand = [[max(sum(p[h, i, list(s)]) - sum(r[h, i, list(s)]) for s in _subsets(5)) for i in range(4)]
                for h in range(3)]  # fmt: skip
-    np.testing.assert_allclose(spread.mean_total_variation(p, r), np.mean(by_hand, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(weight_patterns.mean_total_variation(p, r), np.mean(by_hand, axis=1), rtol=1e-12)
 
 
 def _subsets(count):

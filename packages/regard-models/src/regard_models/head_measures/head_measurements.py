@@ -11,7 +11,7 @@ import numpy as np
 from regard.array_types import Flags, Float
 from regard.progress import Progress
 from regard_models.capturing.records import AttentionRecord, Capture
-from regard_models.head_measures import ceilings, head_patterns, key_swing, spread
+from regard_models.head_measures import head_keys, weight_patterns
 from regard_models.head_measures.head_report import Heads
 from regard_models.head_measures.value_influence import has_influence, influence, rollout, value_lengths
 from regard_models.kernels import CURVE
@@ -62,16 +62,16 @@ class HeadMeasurements:
         self._rollout()
 
     def _spread(self, row: int, weights: Float, allowed: Flags) -> None:
-        measured = spread.spread(weights, allowed, eps=self.eps)
+        measured = weight_patterns.spread(weights, allowed, eps=self.eps)
         for name in ("entropy", "effective", "largest", "copying", "margin", "sharing"):
             self.put(name, row, getattr(measured, name))
 
     def _patterns(self, row: int, record: AttentionRecord, weights: Float, allowed: Flags) -> None:
         words, key_words = self._words(record)
-        measured = head_patterns.pattern_scores(
+        measured = weight_patterns.pattern_scores(
             weights, allowed, words=words, key_words=key_words, cross=is_cross(record, words, key_words)
         )
-        for name in head_patterns.PATTERNS:
+        for name in weight_patterns.PATTERNS:
             if name in measured.scores and np.isfinite(measured.chance[name]):
                 self.put(name, row, measured.scores[name])
                 self.put(f"{name} by chance", row, np.full(len(weights), measured.chance[name]))
@@ -87,12 +87,12 @@ class HeadMeasurements:
             self.missing["evened"] = "needs queries and keys"
             return
         k = record.k[self.example].astype(np.float64)
-        self.put("swing", row, key_swing.swing(k))
+        self.put("swing", row, head_keys.swing(k))
         scores = self.scores(record)
         if scores is None:
             self.missing["evened"] = "needs scores that are scale q.k and a mask, and nothing else"
         else:
-            self.put("evened", row, key_swing.even_length_effect(scores, k, allowed))
+            self.put("evened", row, head_keys.even_length_effect(scores, k, allowed))
 
     def _influence(self, row: int, record: AttentionRecord, weights: Float) -> None:
         if not has_influence(record):
@@ -103,7 +103,9 @@ class HeadMeasurements:
         v, w = (np.asarray(a, dtype=np.float64) for a in (record.v[self.example], record.w_o))  # type: ignore[index]
         added = value_lengths(np.asarray(used.weights[self.example], dtype=np.float64) @ v, w)
         self.put("adds", row, added.mean(axis=1))
-        self.put("elsewhere", row, spread.mean_total_variation(weights, influence(record, example=self.example)))
+        self.put(
+            "elsewhere", row, weight_patterns.mean_total_variation(weights, influence(record, example=self.example))
+        )
 
     def _agreement(self) -> None:
         """Each head's twin: the head whose weights overlap most with its own."""
@@ -116,8 +118,10 @@ class HeadMeasurements:
             labels = [(row, h) for row in rows for h in range(len(self.records[row].heads))]
             if len(labels) < 2:
                 continue
-            some = spread.sample_rows(self.records[rows[0]].shape[2])
-            pairs = spread.agreement(np.concatenate([self.records[row].weights[self.example][:, some] for row in rows]))
+            some = weight_patterns.sample_rows(self.records[rows[0]].shape[2])
+            pairs = weight_patterns.agreement(
+                np.concatenate([self.records[row].weights[self.example][:, some] for row in rows])
+            )
             np.fill_diagonal(pairs, -1.0)
             near = np.nanargmax(np.where(np.isnan(pairs), -1.0, pairs), axis=1)
             for number, (row, h) in enumerate(labels):
@@ -142,7 +146,7 @@ class HeadMeasurements:
         each = []
         for row, record, h, head in self._each_head("ceilings", progress):
             words = self.captured.labels(record, example=self.example)[1]
-            one = ceilings.head_ceilings(
+            one = head_keys.head_ceilings(
                 self._array(record.k, h), self._array(record.q, h), allowed_keys(record, self.example)[h],
                 scale=scale_of(record), words=words, layer=record.index, head=head, eps=self.eps,
             )  # fmt: skip
@@ -157,7 +161,7 @@ class HeadMeasurements:
             scores, allowed = self.scores(record), allowed_keys(record, self.example)[h]
             amount = float(self.measures["swing"][row, h])
             if scores is not None and amount > 0 and allowed.sum(axis=1).max() > 1:
-                one = key_swing.swing_noise(scores[h], allowed, amount, layer=record.index, head=head)
+                one = head_keys.swing_noise(scores[h], allowed, amount, layer=record.index, head=head)
                 each.append(one)
                 self.put_one("noise", row, h, one.sd)
                 self.put_one("noise drawn", row, h, one.measured_sd)
@@ -180,7 +184,7 @@ class HeadMeasurements:
         if (given := self._model_for("ablation")) is None:
             return
         from regard_models.editing.patching import ablate
-        from regard_models.head_measures.loss import loss_of, yardstick
+        from regard_models.head_measures.effects import loss_of, yardstick
         from regard_models.inputs.model_input import run_once
 
         usual = run_once(given.module, given.inputs, given.name)
@@ -195,7 +199,7 @@ class HeadMeasurements:
     def direct(self, *, progress: Progress | None) -> None:
         if (given := self._model_for("direct")) is None:
             return
-        from regard_models.head_measures.direct_effects import direct_effects
+        from regard_models.head_measures.effects import direct_effects
 
         counts = {record.index: list(record.heads) for record in self.records}
         name, effects, why = direct_effects(given, counts, progress=progress)
@@ -230,7 +234,7 @@ class HeadMeasurements:
             return None
         q, k = (a[self.example].astype(np.float64) for a in (record.q, record.k))
         weights, allowed = weights_of(record, self.example), allowed_keys(record, self.example)
-        return key_swing.plain_scores(q, k, scale_of(record), weights, allowed, rounding=record.tolerance or 0.0)
+        return head_keys.plain_scores(q, k, scale_of(record), weights, allowed, rounding=record.tolerance or 0.0)
 
     def _array(self, array: Any, h: int) -> Float:
         return np.asarray(array[self.example, h], dtype=np.float64)

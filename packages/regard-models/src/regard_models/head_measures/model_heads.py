@@ -23,7 +23,7 @@ from regard.progress import Progress
 from regard_models.capturing.records import AttentionRecord, Capture
 from regard_models.head_measures.head_measurements import HeadMeasurements
 from regard_models.head_measures.head_report import Heads
-from regard_models.head_measures.spread import EPS
+from regard_models.head_measures.weight_patterns import EPS
 
 if TYPE_CHECKING:
     from regard_models.inputs.model_input import ModelInput

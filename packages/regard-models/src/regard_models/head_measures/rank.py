@@ -26,8 +26,7 @@ from regard_models.capturing.attention_capture import run_model
 from regard_models.capturing.dispatch_watch import Watch
 from regard_models.capturing.projections import HeadMap, LinearMap, LinearMaps
 from regard_models.capturing.recorder import Recorder, RecordingOptions
-from regard_models.head_measures.direct_effects import no_fast_path
-from regard_models.head_measures.loss import Yardstick, yardstick
+from regard_models.head_measures.effects import Yardstick, no_fast_path, yardstick
 from regard_models.inputs.model_input import ModelInput
 from regard_models.kernels.attention_call import AttentionCall, Result
 

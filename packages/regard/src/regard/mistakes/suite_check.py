@@ -222,7 +222,7 @@ class _Suite:
         start = time.monotonic()
         with open(self.output, "wb") as stream:
             child = subprocess.Popen(
-                [self._moved(word) for word in self.words], cwd=self.place, env=self._environment(), stdout=stream,
+                [self._path_in_copy(word) for word in self.words], cwd=self.place, env=self._environment(), stdout=stream,
                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             try:
@@ -284,11 +284,11 @@ class _Suite:
     def notes_changes(self) -> bool:
         return any(one.startswith(_CHANGES) for one in self.notes)
 
-    def _moved(self, word: str) -> str:
+    def _path_in_copy(self, word: str) -> str:
         return word.replace(str(self.home), str(self.place)) if str(self.home) in word else word
 
     def _environment(self) -> dict[str, str]:
-        path = [str(self.tools), *filter(None, [self._moved(os.environ.get("PYTHONPATH", ""))])]
+        path = [str(self.tools), *filter(None, [self._path_in_copy(os.environ.get("PYTHONPATH", ""))])]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def _undo_changes(self) -> None:

@@ -137,7 +137,7 @@ def recurrentgemma() -> str:
     places = (keep.cumsum(1) - 1).clamp(min=0)
     made = [it(x, attention_mask=keep, position_ids=places).logits[:, 4:] for x in (ids, other)]
     return (
-        f"Its convolution and its recurrence are not given the mask: other tokens in padding on the left move real "
+        f"Its convolution is not given the mask: other tokens in padding on the left move real "
         f"tokens' logits by {float((made[0] - made[1]).abs().max()):.0e}."
     )
 

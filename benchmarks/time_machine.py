@@ -220,6 +220,8 @@ def table() -> str:
     lines = [*_figures(rows, told), "", "Listed faults that a property can show:"]
     lines += [f"  {f['issue']:20} {name:36} {f['property']:10} {f['before']:>7} to {f['after']:7} {said}"
               for f, name, said in told]  # fmt: skip
+    lines += ["", "Notes, added after the run (the list itself was not changed):"]
+    lines += [f"  {f['issue']:20} {f['note']}" for f in faults() if "note" in f]
     lines += ["", "Listed faults that no property can show, and were not run:"]
     lines += [f"  {f['issue']:20} {f['why_not']}" for f in faults() if "why_not" in f]
     lines += ["", "Every failure, with the first audited release that has it and the first that has it no more",
@@ -234,16 +236,17 @@ def _figures(rows: list[Row], told: list[tuple[dict[str, Any], str, str]]) -> li
     """What was run, and how many of the listed faults were caught."""
     ok = [row for row in rows if row["outcome"] == "audited"]
     run_faults = {f["issue"] for f, _, said in told if not said.startswith("not run")}
-    caught = {f["issue"] for f, _, said in told if said == "caught"}
-    partly = {f["issue"] for f, _, said in told if f["issue"] in caught and said != "caught"}
-    answered = [said for _, _, said in told if not said.startswith("not run")]
+    caught = {f["issue"] for f, _, said in told if said.startswith("caught")}
+    partly = {f["issue"] for f, _, said in told if f["issue"] in caught and not said.startswith("caught")}
+    answered = [said.startswith("caught") for _, _, said in told if not said.startswith("not run")]
     return [
         "Time machine: releases of transformers, small random models, CPU.",
         f"{len(rows):,} combinations of release, class and kernel were tried, {len(ok):,} audited, "
         f"in {len({row['release'] for row in rows})} releases.",
         f"Of {len(faults())} listed faults a property should show {len({f['issue'] for f, _, _ in told})}; "
         f"{len(run_faults)} of these could be run before and after the fix, and {len(caught)} were caught "
-        f"({len(partly)} of them not in every class). By class: {answered.count('caught')} of {len(answered)} caught.",
+        f"({len(partly)} of them not in every class). By class: {sum(answered)} of {len(answered)} caught. "
+        "The first run, before the audit was mended: time-machine-first.txt.",
     ]
 
 

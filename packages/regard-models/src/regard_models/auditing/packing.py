@@ -59,18 +59,18 @@ def _relations(subject: Subject, base: Question) -> Iterator[tuple[str, Question
             question = replace(base, others={**base.others, name: told})
             yield "prefix", question, (places <= places[:, None]) | ~later
         elif isinstance(value, Tensor) and value.shape[-2:] == (length, length):
-            allowed = allowed_by(value)
+            allowed = mask_relation(value)
             causal = torch.ones(length, length, dtype=torch.bool).tril()
             if allowed is not None and not bool(allowed.all()) and not torch.equal(allowed, causal):
                 yield f"mask {name}", base, allowed
 
 
-def allowed_by(mask: Tensor) -> Tensor | None:
+def mask_relation(mask: Tensor) -> Tensor | None:
     """Who may read whom, by a mask whose last axes are queries and keys; None where it is no mask.
 
     A place may always read itself, so the diagonal tells what the entries mean.
 
-    >>> allowed_by(torch.tensor([[False, True], [False, False]]))
+    >>> mask_relation(torch.tensor([[False, True], [False, False]]))
     tensor([[ True, False],
             [ True,  True]])
     """

@@ -232,8 +232,9 @@ def _pad(config: Any) -> int | None:
 def _blank(model: Any, config: Any) -> int | None:
     """The id of a word to be filled in, for classes that fill some in."""
     value = getattr(config, "mask_token_id", None)
-    fills = "MaskedLM" in type(model).__name__ and isinstance(value, int) and value != _pad(config)
-    return int(value) if fills and 0 <= int(value) < _vocabulary(model, config) else None
+    if not isinstance(value, int) or value == _pad(config) or "MaskedLM" not in type(model).__name__:
+        return None
+    return value if 0 <= value < _vocabulary(model, config) else None
 
 
 def _longest(model: Any) -> int | None:

@@ -222,7 +222,7 @@ class _Suite:
         start = time.monotonic()
         with open(self.output, "wb") as stream:
             child = subprocess.Popen(
-                [self._path_in_copy(word) for word in self.words], cwd=self.place, env=self._environment(), stdout=stream,
+                list(map(self._path_in_copy, self.words)), cwd=self.place, env=self._environment(), stdout=stream,
                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             try:

@@ -154,6 +154,7 @@ def _sum_mistakes(number: int, word: str, what: str) -> tuple[Mistake, ...]:
         ("part-ignored", f"the {what}'s output left out of the sum", lambda x, part, norm, read: norm(x)),
         ("subtracted", "a difference where the sum belongs", lambda x, part, norm, read: norm(x - part)),
         ("part-twice", "the part added to itself instead of the input", lambda x, part, norm, read: norm(part + part)),
+        ("part-added-twice", f"the {what}'s output added twice", lambda x, part, norm, read: norm(x + 2 * part)),
         ("multiplied", "a product where the sum belongs", lambda x, part, norm, read: norm(x * part)),
         ("adds-what-was-normalised", "the normalised input added where the input itself belongs",
          lambda x, part, norm, read: read + part),
@@ -174,11 +175,15 @@ SECOND_SUM = (
          ("second-sum-adds-attention", "attention's output added before its sum and norm", lambda known: known["m"])],
     ),
 )  # fmt: skip
-NORM_FIRST = Mistake(
-    name="norm-first", stage="first sum and norm",
-    said="the norms before attention and feed-forward instead of after their sums",
-    replaces={"layout": "norm first", "first sum": plain_sum, "second sum": plain_sum},
-    instead="norm(x + part(x)), the order of the 2017 paper", at=("norm 1",), weight=Weight.DEPARTURE,
+NORM_FIRST, *_ = LAYOUTS = wrong_versions(
+    "first sum and norm", "layout", "norm 1", "norm(x + part(x)), the order of the 2017 paper",
+    [("norm-first", "the norms before attention and feed-forward instead of after their sums",
+      {"layout": "norm first", "first sum": plain_sum, "second sum": plain_sum}),
+     ("norm-first-attention", "the norm before attention instead of after its sum",
+      {"layout": "norm 1 first", "first sum": plain_sum}),
+     ("norm-first-feed-forward", "the norm before the feed-forward part instead of after its sum",
+      {"layout": "norm 2 first", "second sum": plain_sum})],
+    Weight.DEPARTURE,
 )  # fmt: skip
 
 # the feed-forward part, and what is done behind the mixing matrix
@@ -215,6 +220,9 @@ ACTIVATION = (
             ("relu-softmax", "a softmax in the place of the ReLU", softmax),
             ("relu-absolute", "the absolute value in the place of the ReLU", lambda x: np.abs(x)),
             ("relu-negative", "the negative part in the place of the ReLU", lambda x: relu(-x)),
+            ("relu-other-side", "the smaller of x and 0 in the place of the ReLU", lambda x: np.clip(x, None, 0)),
+            ("relu-before-first", "a ReLU before the first layer, and none between the two",
+             {"reads": lambda known: relu(known["y"]), "activation": as_it_is}),
         ],
     ),
     *wrong_versions(
@@ -273,7 +281,7 @@ OUTPUT_READS = wrong_versions(
      ("output-reads-feed-forward", "the output read before the last sum and norm", lambda known: known["f"])],
 )  # fmt: skip
 
-MISTAKES = (*MIXING, *FIRST_SUM, *FEED_FORWARD, *SECOND_SUM, *OUTPUT, *OUTPUT_READS, NORM_FIRST)
+MISTAKES = (*MIXING, *FIRST_SUM, *FEED_FORWARD, *SECOND_SUM, *OUTPUT, *OUTPUT_READS, *LAYOUTS)
 NORM_MISTAKES = (*_NORM_MISTAKES.values(), UNLEARNED_NORM)
 RIGHT = {
     "mixed": as_it_is,

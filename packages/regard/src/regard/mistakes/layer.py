@@ -79,7 +79,7 @@ def attention(roles: Roles, values: Values, step: Steps) -> Array:
     """softmax(Q K^T / sqrt(d)) V in every head; the heads side by side (N, T, width)."""
     if not roles.attends:
         raise LookupError("no attention")
-    norm = step["first norm"] if step["layout"] == "norm first" else rest.as_it_is
+    norm = step["first norm"] if norms_before(step, 1) else rest.as_it_is
     states = [norm(values.known[name if name in values.known else "x"]) for name in ("query", "key", "value")]
     q, k, v = roles.queries(states[0]), roles.keys(states[1]), roles.values(states[2])
     shape = next(value.shape for value in values.known.values() if value.ndim == 3)
@@ -94,6 +94,11 @@ def attention(roles: Roles, values: Values, step: Steps) -> Array:
         return heads.multi_head_attention(q, k, v, sizes, allowed, roles.hidden, step)
 
 
+def norms_before(step: Steps, number: int) -> bool:
+    """Whether the first or the second norm stands before its part instead of after its sum."""
+    return step["layout"] in ("norm first", f"norm {number} first")
+
+
 def mixing(roles: Roles, values: Values, step: Steps) -> Array:
     """c W_O + b_O; without W_O, c itself."""
     return np.asarray(step["mixed"](values["c"] if roles.mixing is None else roles.mixing(values["c"])))
@@ -102,14 +107,14 @@ def mixing(roles: Roles, values: Values, step: Steps) -> Array:
 def first_sum(roles: Roles, values: Values, step: Steps) -> Array:
     """norm(x + m)."""
     x = values.known.get("query", values.known.get("x", values["m"]))
-    read = step["first norm"](x) if step["layout"] == "norm first" else x
+    read = step["first norm"](x) if norms_before(step, 1) else x
     return np.asarray(step["first sum"](x, values["m"], step["first norm"], read))
 
 
 def feed_forward(roles: Roles, values: Values, step: Steps) -> Array:
     """ReLU(y W_1 + b_1) W_2 + b_2."""
     y = step["reads"](values)
-    y = step["second norm"](y) if step["layout"] == "norm first" else y
+    y = step["second norm"](y) if norms_before(step, 2) else y
     if roles.inner is None:
         return np.asarray(y)
     hidden = step["activation"](roles.inner(y))
@@ -119,7 +124,7 @@ def feed_forward(roles: Roles, values: Values, step: Steps) -> Array:
 def second_sum(roles: Roles, values: Values, step: Steps) -> Array:
     """norm(y + f)."""
     y = step["second adds"](values)
-    read = step["second norm"](y) if step["layout"] == "norm first" else y
+    read = step["second norm"](y) if norms_before(step, 2) else y
     return np.asarray(step["second sum"](y, values["f"], step["second norm"], read))
 
 

@@ -1,7 +1,7 @@
 """Making somebody's model small: which constructor argument means which size, guessed from its name or declared.
 
 The sizes are distinct numbers, so that no two axes can be confused: 2 heads of width 11 in a width of 22, an inner
-width of 29, 31 source words, 37 target words, 7 places.
+width of 29, 31 source words, 37 target words, 211 places.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import InputError
 
-PLACES = 7  # the longest sentence
+PLACES = 7  # the longest sentence that is traced
+LONGEST = 211  # places that a model is made for: more than 200 can be asked for, and its full length
 SIZES: dict[str, Any] = {
     "source_words": 31,
     "target_words": 37,
@@ -23,7 +25,7 @@ SIZES: dict[str, Any] = {
     "heads": 2,
     "head_width": 11,
     "inner": 29,
-    "longest": PLACES,
+    "longest": LONGEST,
     "layers": 1,
     "pad": 0,
     "dropout": 0.1,
@@ -72,8 +74,10 @@ SIDES = {  # of a name that is made of words such as these: n_src, vocab_in, num
     "source_words": {"src", "source", "in", "input", "enc", "encoder"},
     "target_words": {"tgt", "trg", "target", "out", "output", "dec", "decoder"},
 }
+EITHER = {"inputdim", "inputsize", "insize"}  # how many words, or how wide the states are
 LANGUAGES = {"src", "source", "tgt", "trg", "target"}
-WORDS = {"vocab", "vocabulary", "word", "words", "token", "tokens"}
+WORDS = {"vocab", "vocabulary", "word", "words", "token", "tokens", "ntoken", "ntokens", "nwords", "nvocab"}
+MOST_LAYERS = 24  # N=5000 counts something else
 COUNTS = {"n", "num", "number", "of", "size", "count", "len"}
 DECLARE = 'REGARD = {"arguments": {"%s": "%s"}}'
 
@@ -134,19 +138,33 @@ class BuiltModel:
     unregistered: tuple[str, ...] = ()  # seen before the first forward, which may leave tensors behind
 
 
-def build(factory: Callable[..., Any], declared: Mapping[str, Any] | None = None) -> BuiltModel:
+def build(
+    factory: Callable[..., Any], declared: Mapping[str, Any] | None = None, *, longest: int = LONGEST
+) -> BuiltModel:
     """Call a class or a function that makes a model, with small sizes for the arguments it takes."""
     arguments = dict((declared or {}).get("arguments", {}))
     tries = [OTHER_HEAD_WIDTH, SIZES["head_width"]]
     for head_width in tries:
-        sizes = {**SIZES, "head_width": head_width}
+        sizes = {**SIZES, "head_width": head_width, "longest": longest}
         chosen, used = chosen_arguments(factory, arguments, sizes)
         try:
             return BuiltModel(model=factory(**chosen), sizes=used, arguments=chosen)
-        except Exception:
+        except Exception as error:
             if head_width == tries[-1] or "head_width" not in used:
-                raise
+                raise InputError(_refusal(factory, chosen, error)) from error
     raise InputError("The model has no sizes to try.")  # never reached: the loop returns or raises
+
+
+def _refusal(factory: Callable[..., Any], chosen: Mapping[str, Any], error: Exception) -> str:
+    """What was called and what came of it: the arguments are ours, and may have been guessed wrong."""
+    name = getattr(factory, "__name__", "it")
+    given = ", ".join(f"{key}={value!r}" for key, value in chosen.items() if not isinstance(value, FilledConfig))
+    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == inspect.getsourcefile(factory)]
+    where = f"line {own[-1].lineno}: " if own else ""
+    return (
+        f"{name}({given}) failed: {where}{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}; if an "
+        f"argument means something else than we guessed, say so in the file, as in {DECLARE % ('my_size', 'width')}."
+    )
 
 
 def chosen_arguments(
@@ -159,10 +177,13 @@ def chosen_arguments(
         raise InputError(f"{factory!r} does not say what arguments it takes; name a class of your own.") from None
     chosen: dict[str, Any] = {}
     used: dict[str, Any] = {}
+    roles = argument_roles([parameter.name for parameter in known], declared)
     for parameter in known:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        role = declared.get(parameter.name, role_of(parameter.name))
+        role = roles[parameter.name]
+        if role == "layers" and isinstance(parameter.default, int) and parameter.default > MOST_LAYERS:
+            continue
         if isinstance(role, str) and role in sizes:
             chosen[parameter.name] = used[role] = sizes[role]
         elif parameter.name in declared:
@@ -175,7 +196,7 @@ def chosen_arguments(
                 f"means in the file, as in {DECLARE % (parameter.name, 'source_words')}, or target_words, width, "
                 "heads, head_width, inner, longest, or a value of your own."
             )
-    widths = [name for name in chosen if name not in declared and role_of(name) == "width"]
+    widths = [name for name in chosen if name not in declared and roles[name] == "width"]
     inner = [name for name in widths if "hid" in name.lower()]
     if "inner" not in used and 0 < len(inner) < len(widths):  # two widths: were both one number, nobody could tell them
         chosen |= dict.fromkeys(inner, sizes["inner"])
@@ -187,6 +208,21 @@ def chosen_arguments(
                 f"{', '.join(parameter.name for parameter in known) or 'none'}."
             )
     return chosen, used
+
+
+def argument_roles(names: Iterable[str], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The role of each argument; where no output is named, ``input_dim`` is a width and counts no words.
+
+    >>> argument_roles(["input_dim", "hidden_dim", "num_heads"], {})["input_dim"]
+    'width'
+    >>> argument_roles(["input_size", "output_size"], {})["input_size"]
+    'source_words'
+    """
+    roles = {name: declared.get(name, role_of(name)) for name in names}
+    if "target_words" in roles.values() or "heads" not in roles.values():
+        return roles
+    wide = {name: "width" for name in roles if plain_name(name) in EITHER and name not in declared}
+    return {**roles, **wide}
 
 
 def role_of(name: str) -> str | None:

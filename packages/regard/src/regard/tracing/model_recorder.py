@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.tracing import seeded_draws
-from regard.tracing.constructor_arguments import PLACES, BuiltModel, build
+from regard.tracing.constructor_arguments import LONGEST, PLACES, BuiltModel, build
 from regard.tracing.recording import Recording, Run, Slope
-from regard.tracing.seeded_draws import FRESH, SHAPES
+from regard.tracing.seeded_draws import FRESH, LONG, SHAPES
 from regard.tracing.tracer import Tracer, array, failure_from, files_of, trace
 
+MOST_EVENTS = 5_000  # of a short sentence: loops over pairs of words would take minutes for a long one
 STEP = 1e-8  # of the differences: at 1e-6 the kinks of ReLU accuse correct models
 
 
@@ -43,6 +44,9 @@ def record_model(
     declared = declared or {}
     with recording_settings(seed):
         built = prepare_model(factory, declared, seed=seed)
+        if "longest" in built.sizes and not _takes(built.model, SHAPES[0], seed):
+            short = prepare_model(factory, declared, seed=seed, longest=PLACES)  # it takes its full length only
+            built = short if _takes(short.model, SHAPES[0], seed) else built
         model = built.model
         files = files_of(model) | files_of(factory)
         pad = declared.get("pad", pad)
@@ -52,7 +56,19 @@ def record_model(
             call=lambda given: scores(_with_ids(model, padding), given["ids"]),
         )
         title = name or getattr(factory, "__name__", type(factory).__name__)
-        return make_recording(built, asked, files=files, seed=seed, name=title, pad=padding)
+        recording = make_recording(built, asked, files=files, seed=seed, name=title, pad=padding)
+        more = {} if any(run.raised for run in recording.runs) else sentence_differences(asked)
+        return replace(recording, conditions={**recording.conditions, **more})
+
+
+def _takes(model: nn.Module, shape: tuple[int, int], seed: int) -> bool:
+    with torch.no_grad():
+        try:
+            return scores(_with_ids(model, 0), ids(shape, 0, seed)) is not None
+        except InputError:
+            raise
+        except Exception:
+            return False
 
 
 def make_recording(built: BuiltModel, asked: Probe, *, files: frozenset[str], seed: int, **about: Any) -> Recording:
@@ -62,19 +78,33 @@ def make_recording(built: BuiltModel, asked: Probe, *, files: frozenset[str], se
     if runs[1].raised is not None and runs[0].raised is None:  # it takes its full length only
         runs[1] = trace_run(model, asked, (SHAPES[1][0], PLACES), files)
     module = model if isinstance(model, nn.Module) else nn.Module()
+    fresh = [evaluate_run(asked, shape, files) for shape in FRESH if shape != LONG]
+    if len(runs[0].events) <= MOST_EVENTS and built.sizes.get("longest") != PLACES:
+        long = evaluate_run(asked, LONG, files)
+        fresh += [long] if long.raised is None or "longest" in built.sizes else []
     return Recording(
         runs=tuple(runs),
-        fresh=tuple(evaluate_run(asked, shape, files) for shape in FRESH),
+        fresh=tuple(fresh),
         parameters={key: array(value) for key, value in module.named_parameters()},
         buffers={key: array(value) for key, value in module.named_buffers()},
         slopes=() if any(run.raised for run in runs) else slopes(module, asked, seed),
         unregistered=built.unregistered,
         unsteady=is_unsteady(asked),
         conditions={} if any(run.raised for run in runs) else condition_differences(module, asked),
-        sizes=built.sizes,
+        sizes={**built.sizes, "causal": is_meant_causal(module)},
         source=next(iter(files), ""),
         **about,
     )
+
+
+def is_meant_causal(module: nn.Module) -> bool:
+    """Whether the author's own names say that the future is hidden: a class, a buffer or a variable."""
+    names = [name for name, _ in module.named_buffers()]
+    for one in module.modules():
+        code = getattr(type(one).forward, "__code__", None)
+        if not type(one).__module__.startswith("torch."):
+            names += [type(one).__name__, *(code.co_names + code.co_varnames if code else ())]
+    return any(word in name.lower() for name in names for word in ("causal", "look_ahead", "subsequent"))
 
 
 @contextlib.contextmanager
@@ -96,10 +126,10 @@ def recording_settings(seed: int) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(quick)
 
 
-def prepare_model(factory: Any, declared: Mapping[str, Any], *, seed: int) -> BuiltModel:
+def prepare_model(factory: Any, declared: Mapping[str, Any], *, seed: int, longest: int = LONGEST) -> BuiltModel:
     """The model, in float64 and eval(), with fresh numbers in it."""
     ready = isinstance(factory, nn.Module)
-    built = BuiltModel(model=factory, sizes={}, arguments={}) if ready else build(factory, declared)
+    built = BuiltModel(model=factory, sizes={}, arguments={}) if ready else build(factory, declared, longest=longest)
     if not isinstance(built.model, nn.Module):
         raise InputError(
             f"{getattr(factory, '__name__', 'It')} made something of type {type(built.model).__name__}; it must "
@@ -266,6 +296,23 @@ def condition_differences(model: nn.Module, asked: Probe) -> dict[str, float]:
         torch.set_default_dtype(torch.float64)
         model.double().load_state_dict(kept)
     return measured
+
+
+def sentence_differences(asked: Probe) -> dict[str, float]:
+    """How far a sentence alone is from itself in a batch; how much earlier places change with the last word ("future");
+    and how far exchanging two words is from exchanging their scores ("order")."""
+    given = asked.make(SHAPES[0])["ids"]
+    changed, exchanged, places = given.clone(), given.clone(), torch.arange(given.shape[1])
+    changed[0, -1] = given[0, 0] if given[0, 0] != given[0, -1] else given[0, 1]
+    places[[1, 3]] = places[[3, 1]]
+    exchanged[0] = given[0, places]
+    with torch.no_grad():
+        first = asked.call({"ids": given})[:1].double()
+        return {
+            "alone": _distance(lambda: asked.call({"ids": given[:1]}), first),
+            "future": _distance(lambda: asked.call({"ids": changed})[:1, :-1], first[:, :-1]),
+            "order": _distance(lambda: asked.call({"ids": exchanged})[:1], first[:, places]),
+        }
 
 
 def _distance(call: Callable[[], Tensor], wanted: Tensor) -> float:

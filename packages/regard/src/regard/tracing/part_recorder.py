@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.tracing import seeded_draws
-from regard.tracing.constructor_arguments import PLACES, SIZES, BuiltModel, build, plain_name, role_of
+from regard.tracing.constructor_arguments import PLACES, SIZES, BuiltModel, argument_roles, build, plain_name, role_of
 from regard.tracing.dataflow import Dataflow
 from regard.tracing.model_recorder import (
     Inputs,
@@ -62,7 +62,7 @@ def kind_of(thing: Any, declared: Mapping[str, Any] | None = None) -> str:
     if isinstance(thing, nn.Module):
         return "translator" if any(isinstance(m, nn.Embedding) for m in thing.modules()) else "layer"
     if inspect.isclass(thing):
-        roles = [declared.get(p, role_of(p)) for p in inspect.signature(thing).parameters]
+        roles = list(argument_roles(inspect.signature(thing).parameters, declared).values())
         return "translator" if "source_words" in roles else "layer"
     if not callable(thing):
         raise InputError(f"{thing!r} is of type {type(thing).__name__}; name a class, a module or a function.")
@@ -84,7 +84,7 @@ def kind_of(thing: Any, declared: Mapping[str, Any] | None = None) -> str:
 def _has_tables(thing: Any, declared: Mapping[str, Any], seed: int) -> bool:
     """Whether a class whose arguments name no width, because its sizes are fixed, makes a model with tables to read."""
     arguments = declared.get("arguments", {})
-    if any(arguments.get(p, role_of(p)) == "width" for p in inspect.signature(thing).parameters):
+    if "width" in argument_roles(inspect.signature(thing).parameters, arguments).values():
         return False
     with recording_settings(seed):
         model = build(thing, declared).model

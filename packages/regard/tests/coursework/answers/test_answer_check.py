@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -572,3 +573,33 @@ def test_one_number_means_one_number() -> None:
 def test_sizes_that_do_not_fit() -> None:
     with pytest.raises(InputError, match=r"extract-from-sum: no instance has d = 3, m = 3; choose numbers that fit"):
         claims["extract-from-sum"].check_answer(lambda A: A, d=3, m=3)
+
+
+def test_a_constant_that_always_passes_is_called_too_long() -> None:
+    report = claims["copying-condition"].check_answer(lambda n, eps: 1e6)
+    assert report.answer
+    assert report.status == "holds, but too long"
+    assert "times too long: the question asks for an expression" in str(report)
+    assert claims["copying-condition"].check_answer(lambda n, eps: math.log(n / eps)).status == "holds so far"
+
+
+@pytest.mark.parametrize(
+    ("axis", "root", "residual", "said"),
+    [
+        (1, True, False, None),
+        (0, True, False, "the softmax over the queries (dim=-2) instead of the keys"),
+        (1, False, False, "no division by sqrt(d)"),
+        (1, True, True, "a residual (X added to H)"),
+    ],
+)
+def test_a_wrong_layer_is_told_the_usual_mistake(axis: int, root: bool, residual: bool, said: str | None) -> None:
+    def layer(X: Any, W_Q: Any, W_K: Any, W_V: Any, W_1: Any, b_1: Any, W_2: Any, b_2: Any) -> Any:
+        scores = X @ W_Q @ (X @ W_K).T / (math.sqrt(X.shape[1]) if root else 1)
+        weights = np.exp(scores - scores.max(axis=axis, keepdims=True))
+        H = weights / weights.sum(axis=axis, keepdims=True) @ (X @ W_V) + (X if residual else 0)
+        one = np.ones((len(X), 1))
+        return np.maximum(H @ W_1 + one @ b_1, 0) @ W_2 + one @ b_2
+
+    report = claims["order-blindness"].check_answer(layer)
+    assert report.answer is (said is None)
+    assert said is None or (report.counterexample is not None and said in report.counterexample.said)

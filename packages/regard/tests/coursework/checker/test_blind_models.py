@@ -3,8 +3,10 @@ called right. The table is long; a sample of it is in the first tier."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,8 @@ from regard.coursework.checker.check import check_transformer
 from regard.errors import CouldNotFindOut, InputError
 
 MODELS = sorted((Path(__file__).parent / "blind").glob("*.py"))
+EDITS = json.loads((Path(__file__).parent / "blind_edits.json").read_text())
+SEEN_IN_THE_FIRST_TIER = {"right only below 210 tokens", "right only in float64", "norm without gain at first"}
 QUICK = {"addcmul_norm", "output_matrix_in_slices", "nano"}
 
 
@@ -45,3 +49,34 @@ def test_what_is_wrong_is_never_called_right(model: str, wrong: str, old: str, n
     path = tmp_path / f"{model}.py"
     path.write_text(text.replace(old, new))
     assert outcome(path, text) != "right"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(
+            row,
+            id=f"{row['model']}: {row['wrong']}",
+            marks=[] if row["wrong"] in SEEN_IN_THE_FIRST_TIER else [pytest.mark.slow, pytest.mark.table],
+        )
+        for row in EDITS
+    ],
+)
+def test_no_edit_that_makes_it_wrong_is_called_right(row: dict[str, Any], tmp_path: Path) -> None:
+    text = next(one for one in MODELS if one.stem == row["model"]).read_text()
+    for old, new in row["edits"]:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / f"{row['model']}.py"
+    path.write_text(text)
+    assert outcome(path, text) != "right"
+
+
+def test_a_notebook_is_taken_and_nothing_but_its_definitions_is_run(tmp_path: Path) -> None:
+    text = next(one for one in MODELS if one.stem == "nano").read_text()
+    cells = ["%matplotlib inline\nimport torch\nraise SystemExit", text, "while True:\n    pass"]
+    book = {"cells": [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]}
+    path = tmp_path / "mine.ipynb"
+    path.write_text(json.dumps(book))
+    name = re.findall(r"^class (\w+)", text, re.MULTILINE)[-1]
+    assert check_transformer(f"{path}:{name}").answer

@@ -14,6 +14,7 @@ from regard.coursework.verdict import format_parameters, wrap_text
 from regard.errors import CouldNotFindOut
 from regard.results import Result
 
+TOO_LONG = 5  # times the best on every instance: ln(n/eps) with a careless factor stays below 3
 MOST_SHOWN = 400  # numbers of a counterexample that are printed; JSON has them all
 
 
@@ -102,9 +103,14 @@ class AnswerReport(Result):
         return self.counterexample is None
 
     @property
+    def too_long(self) -> bool:
+        """Whether it passes because it is far larger than it need be, on every instance: a constant, say."""
+        return self.distance is not None and self.distance.least > TOO_LONG
+
+    @property
     def status(self) -> str:
-        """In words: "holds so far" or "fails"."""
-        return "holds so far" if self.answer else "fails"
+        """In words: "holds so far", "holds, but too long" or "fails"."""
+        return "fails" if not self.answer else "holds, but too long" if self.too_long else "holds so far"
 
     def with_run_details(self, confined: str, *, tier: str, printed: str) -> Self:
         """The same, with what kept the code in and what it printed."""
@@ -126,6 +132,12 @@ class AnswerReport(Result):
         count = f"{self.instances} instance{'s' * (self.instances != 1)}, seed {self.seed}"
         if not self.answer:
             return f"{self.claim}: {self.function} fails ({count})."
+        if self.too_long and self.distance is not None:
+            times = f"{self.distance.least:.3g}"
+            return (
+                f"{self.claim}: {self.function} is right on every instance tried, and {times} times too long: the "
+                + (f"question asks for an expression ({count}).")
+            )
         more = f"The adversary, in {self.pressed} moves, found nothing either. That is no proof."
         return f"{self.claim}: {self.function} holds so far ({count}).\n{wrap_text(more, indent=2)}"
 

@@ -12,7 +12,7 @@ from regard.coursework.checker.diagnosis import Diagnosis
 from regard.coursework.checker.part_diagnosis import judge
 from regard.coursework.checker.provenance import restore_inputs, uncounted_heads
 from regard.coursework.checker.search import affordable_tries
-from regard.coursework.checker.template import NAME
+from regard.coursework.checker.notebook_template import NAME
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
 from regard.sandbox.jail import Tier
@@ -159,6 +159,7 @@ def check_transformer(
             progress(0, 1)
         ran = recorded_run.record_in_sandbox(thing, default=NAME, seed=seed, limit=limit, jail=jail)
         name = thing if ":" in thing else f"{thing}:{NAME}"
+        name += " (lines are counted through its code cells)" * (".ipynb" in thing)
         return check_recording(ran, name=name, seed=seed, claim=claim, hints=hints, padding=padding)
     if jail is not False:
         raise InputError("A model of this process cannot be put in a jail; name its file, as in my.py:NAME.")

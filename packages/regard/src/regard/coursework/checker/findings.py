@@ -20,6 +20,7 @@ from regard.tracing.parameter_roles import Place, Roles
 from regard.tracing.recording import Event, Recording
 
 THROWN = {"masked_fill": "mask", "where": "mask", "relu": "ReLU", "div": "division"}
+MISSED = {"mask": ("mask", ""), "ReLU": ("activation", "relu-missing"), "division": ("scale", "scale-missing")}
 DROPOUT = {"bernoulli_", "bernoulli", "native_dropout"}
 NOWHERE = Place()
 
@@ -268,6 +269,9 @@ def _discarded_results(recording: Recording, match: Match) -> Iterator[Finding]:
     for event in run.events:
         if event.op not in THROWN or event.line is None or not run.nodes[event.outputs[0]].live:
             continue
+        step, missing = MISSED[THROWN[event.op]]
+        if match.complete and match.mistake_at(step) != missing:
+            continue  # dead code beside the line that does it
         if event.outputs[0] not in read and run.raised is None:
             yield Finding(
                 name=f"{THROWN[event.op].lower()}-thrown-away",
@@ -322,7 +326,9 @@ def _odd_operations(recording: Recording, match: Match) -> Iterator[Finding]:
 def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     wrong = []
     # differences of so small a step drown in float32, which an unexplained model may well use inside
-    blurred = recording.unsteady or match.tolerance > EXACT or not match.complete
+    # and scores beside a mask of 1e308 in the wrong place drown in it
+    drowned = any(one.step == "mask" and one.cost for one in match.mistakes)
+    blurred = recording.unsteady or match.tolerance > EXACT or not match.complete or drowned
     for slope in () if blurred else recording.slopes:
         allowed = slope.scale + 1e-4 * max(abs(slope.differences), abs(slope.backward or 0.0))
         if not abs((slope.backward or 0.0) - slope.differences) <= allowed and np.isfinite(slope.differences):
@@ -343,7 +349,7 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
 CONDITIONS = {  # how far from itself a model may be; what it is called, and how it is said
     "gradients": (1e-9, "only-without-gradients", "the scores are others when gradients are on"),
     "train": (1e-9, "only-in-eval", "in train() the scores are others than in eval(), with no dropout at all"),
-    "float32": (1e-3, "only-in-float64", "in float32, as it will be trained, the scores are others, or forward fails"),
+    "float32": (1e-4, "only-in-float64", "in float32, as it will be trained, the scores are others, or forward fails"),
 }
 
 
@@ -354,6 +360,32 @@ def _conditions(recording: Recording, match: Match) -> Iterator[Finding]:
         if recording.conditions.get(condition, 0.0) > allowed and not recording.unsteady and not normed_by_batch:
             yield Finding(name=name, said=said, instead="the same computation in every mode and dtype")
             return
+    if not match.complete and not recording.unsteady and not normed_by_batch and "alone" in recording.conditions:
+        yield from _between_sentences_and_places(recording.conditions)
+
+
+def _between_sentences_and_places(measured: dict[str, float]) -> Iterator[Finding]:
+    """What needs no role: on which words the scores of a place depend."""
+    if measured["alone"] > 1e-6:
+        yield Finding(
+            name="sentences-mixed",
+            said=f"a sentence has other scores alone than in a batch (by {measured['alone']:.2g})",
+            instead="no step reads across the first axis; look at every view, reshape, transpose and dim=",
+        )
+    elif measured["order"] < 1e-9:
+        yield Finding(
+            name="positions-missing",
+            said="exchanging two words exchanges their scores and nothing else: positions have no effect",
+            instead="add row t of the table at place t",
+            stage="embedding",
+        )
+    elif measured["future"] == 0:
+        yield Finding(
+            name="mask-hides-future",
+            said="the scores of a place do not depend on later words",
+            instead="an encoder reads the whole sentence",
+            stage="attention",
+        )
 
 
 def _other_shapes(recording: Recording, match: Match, stages: tuple[str, ...]) -> Iterator[Finding]:

@@ -1,9 +1,10 @@
 """Roles found by solving: which of the model's own parameters give the values that its run is made of.
 
 Dataflow reads roles off the way a computation is written, and there are more ways than it knows. Here nothing is asked
-of the spelling. A role is tried with every array of parameters that has its shape (as it is, turned, or its heads side
-by side), and what makes the reference's next value occur among the run's numbers gets it. A wrong guess does no harm: a
-class is right only if its whole output equals the reference on inputs that were not used here.
+of the spelling. Linear maps are found by probing: the states times each matrix of parameters that fits (as it is,
+turned, its heads side by side, a third of a packed one), and those whose numbers occur in the run are applied. What
+the numbers leave open is filled in by shape. A wrong guess does no harm: whatever is said of a class, the whole output
+of the reference with these weights must equal the class's own, on inputs that were not used here.
 """
 
 from __future__ import annotations
@@ -11,21 +12,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, pairwise, permutations
+from itertools import islice, pairwise, permutations, product
 
 import numpy as np
 
 from regard.array_types import Array
 from regard.mistakes.attention import MASK
 from regard.mistakes.feed_forward import NormChoice
-from regard.mistakes.layer import RIGHT, Values, attention
-from regard.mistakes.mistake import Weight
+from regard.mistakes.layer import RIGHT, Values, attention, embedding, mistakes_of_stage
+from regard.mistakes.mistake import Mistake, Weight
 from regard.tracing.dataflow import Norm
 from regard.tracing.parameter_roles import Projection, Roles, is_subset
 from regard.tracing.recording import Recording
 
-MOST_ARRAYS, MOST_TRIES = 60, 400
+MOST_ARRAYS, MOST_TRIPLES = 60, 240
 AFTER: dict[str, str] = {"layout": "norm after"}
+MASKS = [one for one in MASK if one.weight is not Weight.MISTAKE]
+PART, HEAD, WIDTH = range(3)
+PACKED = (  # how columns of a packed matrix can lie, slowest first
+    (PART, HEAD, WIDTH), (HEAD, PART, WIDTH), (HEAD, WIDTH, PART), (PART, WIDTH, HEAD), (WIDTH, HEAD, PART),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,99 +42,190 @@ class Piece:
     parameters: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Attended:
+    """Roles up to the attention, its input, and its result where the run's numbers confirm it."""
+
+    roles: Roles
+    x: Array
+    c: Array | None = None
+
+
 class Solver:
     """The arrays of one recording, and the numbers of its first run."""
 
     def __init__(self, recording: Recording, roles: Roles, there: Array, start: Values) -> None:
         self.roles, self.there, self.start = roles, there, start
-        self.output = recording.runs[0].output
         self.pieces = list(islice(_pieces(recording), MOST_ARRAYS))
         self.source_words = int(recording.sizes.get("source_words", 0))
+        output = recording.runs[0].output
+        self.target_words = None if output is None or recording.kind != "translator" else output.shape[-1]
+        self.width = self._find_width()
 
-    def solve(self) -> Roles:
-        """The roles, repaired part by part as far as the run's numbers confirm them."""
-        for step in (self._embedding, self._attention, self._feed_forward, self._output):
-            if not step():
-                break
-        return replace(self.roles, norms=self._all_norms())
+    def candidates(self) -> Iterator[Roles]:
+        """Roles that may be the model's, those that its numbers confirm first."""
+        seen = set()
+        for start, x in self._embeddings():
+            for attended in self._attentions(start, x):
+                for roles in self._with_the_rest(attended):
+                    if (key := _key(roles)) not in seen:
+                        seen.add(key)
+                        yield roles
 
     def _occurs(self, value: Array) -> bool:
         return bool(np.isfinite(value).all()) and is_subset(value, self.there, tolerance=2e-9)
 
-    def _embedding(self) -> bool:
-        ids, width = self.start.ids, self._width()
-        if ids is None:
-            self.states = self.start.known.get("x", self.start.known.get("query", np.zeros(0)))
-            return self.states.ndim == 3
-        tables = [piece for piece in self._matrices(width) if len(piece.value) > 1]
-        own = (
-            Piece(value=self.roles.tokens, parameters=self.roles.token_parameters)
-            if self.roles.tokens is not None
-            else None
-        )
-        for words in [*([own] if own else []), *(one for one in tables if len(one.value) > ids.max())]:
-            for places in [
-                *(Piece(value=t, parameters=self.roles.position_parameters) for t in self.roles.tables),
-                *tables,
-            ]:
-                if places.value is words.value or len(places.value) < ids.shape[1] or places.value.shape[-1] != width:
-                    continue
-                x = words.value[ids] + places.value[: ids.shape[1]]
-                if self._occurs(x):
-                    known = {"tokens": words.value, "token_parameters": words.parameters, "tables": (places.value,)}
-                    learned = {"learned_positions": bool(places.parameters), "position_parameters": places.parameters}
-                    self.roles, self.states = replace(self.roles, **known, **learned), x  # type: ignore[arg-type]
-                    return True
-        return False
+    # words and places
 
-    def _attention(self) -> bool:
-        """Queries, keys, values, mixing and the first norm together: one of them alone may never stand there."""
-        x, width = self.states, self.states.shape[-1]
-        for roles in islice(self._heads(width), MOST_TRIES):
-            for mask in ({}, *(one.replaces for one in MASK if one.weight is not Weight.MISTAKE)):
-                values = replace(self.start, known={**self.start.known, "x": x})
-                try:
-                    c = attention(roles, values, {**RIGHT, **AFTER, **mask})
-                except (ValueError, LookupError):
-                    continue
-                if self._mixing(roles, x, c):
-                    return True
-        return False
-
-    def _heads(self, width: int) -> Iterator[Roles]:
-        """The roles as they were read, then every choice of three matrices; queries and keys cannot be told apart."""
-        yield self.roles
-        found = [one for one in self._projections(width) if one.width and one.width % self.roles.asked_heads == 0]
-        for heads in {self.roles.heads, self.roles.asked_heads}:
-            for queries, keys in combinations(found, 2):
-                for values in found:
-                    if queries.width == keys.width and (values is not queries and values is not keys):
-                        yield replace(
-                            self.roles,
-                            queries=queries,
-                            keys=keys,
-                            values=values,
-                            heads=heads,
-                            attends=True,
-                            sliced=False,
-                        )
-
-    def _mixing(self, roles: Roles, x: Array, c: Array) -> bool:
-        known = [roles.mixing] if roles.mixing is not None and roles.mixing.weight is not None else []
-        free = [Projection(weight=one.value, parameters=one.parameters) for one in self._matrices(x.shape[-1])]
-        for mixing in [*known, *free]:
-            if mixing.weight is None or mixing.weight.shape != (c.shape[-1], x.shape[-1]):
+    def _embeddings(self) -> Iterator[tuple[Roles, Array]]:
+        """Tables whose rows are added, as they should be or with one mistake."""
+        if self.start.ids is None:
+            x = self.start.known.get("x", self.start.known.get("query", np.zeros(0)))
+            return iter([(self.roles, x)] if x.ndim == 3 else [])
+        tried = [
+            (roles, wrong.replaces if wrong else {})
+            for wrong in (None, *mistakes_of_stage("embedding"))
+            for roles in self._tables()
+        ]
+        found = []
+        for roles, steps in tried:
+            try:
+                x = embedding(roles, self.start, {**RIGHT, **steps})
+            except (ValueError, LookupError):
                 continue
-            plain = c @ mixing.weight
-            for bias, norm, y in self._sums(x, plain, mixing):
+            if self._occurs(x):
+                found.append((roles, x))
+                if len(found) == 2:
+                    break
+        return iter(found)
+
+    def _tables(self) -> list[Roles]:
+        ids, own = self.start.ids, self.roles
+        tables = [piece for piece in self._matrices(self.width) if len(piece.value) > 1]
+        words = [] if own.tokens is None else [Piece(value=own.tokens, parameters=own.token_parameters)]
+        places = [Piece(value=table, parameters=own.position_parameters) for table in own.tables]
+        if ids is None:
+            return []
+        return [
+            replace(
+                own, tokens=word.value, token_parameters=word.parameters, tables=(place.value,),
+                learned_positions=bool(place.parameters), position_parameters=place.parameters,
+            )
+            for word in [*words, *(one for one in tables if len(one.value) > ids.max())]
+            for place in [*places, *tables]
+            if place.value is not word.value and place.value.shape[-1] == self.width
+            if len(place.value) >= ids.shape[1]
+        ]  # fmt: skip
+
+    # queries, keys, values
+
+    def _attentions(self, roles: Roles, x: Array) -> Iterator[Attended]:
+        """Three maps of the states: first those whose heads stand in the run, if need be with one mistake."""
+        found = list(islice(self._triples(roles, x), MOST_TRIPLES))
+        for mistakes in ([None, *MASKS], [m for m in mistakes_of_stage("attention") if m not in MASKS]):
+            for one in found:
+                for mistake in mistakes:
+                    c = self._heads(one, x, mistake)
+                    if c is not None and self._occurs(c):
+                        yield Attended(roles=one, x=x, c=c if mistake is None or mistake in MASKS else None)
+                        break
+        for one in found:  # products of W_V and W_O: the heads never stand there
+            yield Attended(roles=one, x=x)
+
+    def _heads(self, roles: Roles, x: Array, mistake: Mistake | None) -> Array | None:
+        values = replace(self.start, known={**self.start.known, "x": x})
+        try:
+            with np.errstate(all="ignore"):
+                return attention(roles, values, {**RIGHT, **AFTER, **(mistake.replaces if mistake else {})})
+        except (ValueError, LookupError, IndexError, np.exceptions.AxisError):
+            return None
+
+    def _triples(self, roles: Roles, x: Array) -> Iterator[Roles]:
+        """The roles as they were read, then every choice of three maps, different ones first."""
+        counts = dict.fromkeys((roles.asked_heads, roles.heads))
+        for heads in counts:
+            if not any((getattr(roles, side).width or heads) % heads for side in ("queries", "keys", "values")):
+                yield replace(roles, heads=heads)
+        for heads in counts:
+            yield from _interleaved(roles, heads)
+        maps = self._maps(x)
+        ready = replace(roles, attends=True, sliced=False)
+        for heads in counts:
+            for q, k, v in self._packed_triples(maps, heads):
+                yield replace(ready, queries=q, keys=k, values=v, heads=heads)
+            fitting = [one for one in maps if one.width and one.width % heads == 0]
+            for q, k, v in [*permutations(fitting, 3), *(t for t in product(fitting, repeat=3) if len(set(t)) == 2)]:
+                if q.width == k.width:
+                    yield replace(ready, queries=q, keys=k, values=v, heads=heads)
+
+    def _maps(self, x: Array) -> list[Projection]:
+        """Matrices that are applied to x, with the bias that is added, then those that could be."""
+        seen: dict[bytes, Projection] = {}
+        unseen: dict[bytes, Projection] = {}
+        for piece in self.pieces:
+            for matrix in _as_matrices(piece.value):
+                key = np.ascontiguousarray(matrix).tobytes()
+                if matrix.shape[0] != x.shape[-1] or matrix.shape[1] < 2 or key in seen or key in unseen:
+                    continue
+                own = self._bias_of(piece, matrix.shape[1])
+                plain = Projection(weight=matrix, parameters=piece.parameters)
+                named = [plain if own is None else _with_bias(plain, own)]
+                biases = [_with_bias(plain, v) for v in self._vectors(matrix.shape[1]) if v is not own]
+                applied = next((one for one in [*named, *biases, plain] if self._occurs(one(x))), None)
+                (unseen if applied is None else seen)[key] = named[0] if applied is None else applied
+                if applied is None and own is None and not _module(piece):
+                    free = [v for v in self._vectors(matrix.shape[1]) if not _module(v)]
+                    unseen |= {key + bytes([n]): _with_bias(plain, v) for n, v in enumerate(free[:3])}
+        return [*seen.values(), *unseen.values()]
+
+    def _packed_triples(
+        self, maps: list[Projection], heads: int
+    ) -> Iterator[tuple[Projection, Projection, Projection]]:
+        """One matrix for all three, or one for two of them beside a third."""
+        for one in maps:
+            for order in PACKED:
+                if one.width and one.width % (3 * heads) == 0:
+                    yield from permutations(_unpack(one, 3, heads, order), 3)
+                if one.width and one.width % (2 * heads) == 0:
+                    for other in maps:
+                        if other is not one and other.width == one.width // 2:
+                            yield from permutations([other, *_unpack(one, 2, heads, order)], 3)
+
+    # what comes after
+
+    def _with_the_rest(self, attended: Attended) -> Iterator[Roles]:
+        """Mixing, norms, feed-forward part and output: by the numbers as far as they go, then by shape."""
+        filled = self._fill_by_shape(attended.roles)
+        if attended.c is not None:
+            for mixed, y in islice(self._mixings(filled, attended), 3):
+                yield from islice(self._feed_forwards(mixed, y), 2)
+                yield mixed
+        yield filled
+        if attended.c is not None:
+            yield from (replace(filled, mixing=one) for one in self._mixing_by_shape(filled)[1:4])
+
+    def _mixings(self, roles: Roles, attended: Attended) -> Iterator[tuple[Roles, Array]]:
+        x, c = attended.x, attended.c
+        known = [] if roles.mixing is None else [roles.mixing]
+        for mixing in [*known, *self._mixing_by_shape(roles)]:
+            if c is None or mixing.weight is None or mixing.weight.shape != (c.shape[-1], x.shape[-1]):
+                continue
+            for bias, norm, y in self._sums(x, c @ mixing.weight, mixing):
                 done = replace(mixing, bias=bias.value, parameters=_names(mixing, bias))
-                self.roles = replace(roles, mixing=done, norms=(norm, *roles.norms[1:]))
-                self.states = y
-                return True
-        return False
+                yield replace(roles, mixing=done, norms=(norm, *(n for n in roles.norms if not n.same(norm)))), y
+
+    def _feed_forwards(self, roles: Roles, y: Array) -> Iterator[Roles]:
+        if roles.inner is None or roles.outer is None or roles.outer.weight is None:
+            return
+        hidden = np.maximum(roles.inner(y), 0)
+        if hidden.shape[-1] != len(roles.outer.weight):
+            return
+        for bias, norm, _ in self._sums(y, hidden @ roles.outer.weight, roles.outer):
+            outer = replace(roles.outer, bias=bias.value, parameters=_names(roles.outer, bias))
+            yield replace(roles, outer=outer, norms=(roles.norms[0], norm))
 
     def _sums(self, x: Array, plain: Array, part: Projection) -> Iterator[tuple[Piece, Norm, Array]]:
-        """norm(x + part + b) with any bias and any norm that give values of the run."""
+        """norm(x + part + b) with any bias and any norm that give values of the run; whole norms first."""
         vectors = self._vectors(x.shape[-1])
         none = Piece(value=np.zeros(x.shape[-1]), parameters=())
         own = [] if part.bias is None else [Piece(value=part.bias, parameters=())]
@@ -136,88 +233,94 @@ class Solver:
             total = x + plain + bias.value
             if not (self._occurs(total) or self._occurs(plain + bias.value)):
                 continue
-            for norm in self._norms_of(total, vectors):
+            for norm in self._norms(vectors):
                 y = NormChoice(norm=norm, eps=norm.eps or 0.0)(total)
                 if self._occurs(y):
-                    yield replace(bias, value=bias.value), norm, y
+                    yield bias, norm, y
 
-    def _norms_of(self, total: Array, vectors: list[Piece]) -> Iterator[Norm]:
-        pairs = list(permutations(vectors, 2))
-        for norm in self.roles.norms:
-            for eps in [norm.eps] if norm.eps is not None else self.roles.eps:
-                yield replace(norm, eps=eps)
+    def _norms(self, vectors: list[Piece]) -> Iterator[Norm]:
+        read = [replace(n, eps=e) for n in self.roles.norms for e in ([n.eps] if n.eps is not None else self.roles.eps)]
+        yield from (one for one in read if one.shift is not None)
         for eps in self.roles.eps[:3]:
-            for gain, shift in pairs:
-                yield _norm(gain, shift, eps)
+            yield from (_norm(gain, shift, eps) for gain, shift in permutations(vectors, 2))
+        yield from (one for one in read if one.shift is None)
 
-    def _feed_forward(self) -> bool:
-        y, width = self.states, self.states.shape[-1]
-        known = [one for one in (self.roles.inner,) if one is not None]
-        for inner in [*known, *self._projections(width)]:
-            if inner.weight is None or inner.weight.shape[0] != width or not self._occurs(inner(y)):
-                continue
-            hidden = np.maximum(inner(y), 0)
-            outers = [one for one in (self.roles.outer,) if one is not None and one.weight is not None]
-            outers += [Projection(weight=one.value, parameters=one.parameters) for one in self._matrices(width)]
-            for outer in outers:
-                if outer.weight is None or outer.weight.shape != (hidden.shape[-1], width):
+    def _fill_by_shape(self, roles: Roles) -> Roles:
+        """What dataflow gave a role that its shape does not fit gets the parameters that do."""
+        width, used = self.width, {*roles.queries.parameters, *roles.keys.parameters, *roles.values.parameters}
+        context = roles.values.width or width
+        mixing, inner, outer, output = roles.mixing, roles.inner, roles.outer, roles.output
+        if mixing is None or not _has_shape(mixing, context, width) or used & set(mixing.parameters):
+            mixing = next(iter(self._mixing_by_shape(roles)), None)
+        if self.target_words and not _has_shape(output, width, self.target_words):
+            output = self._first_of_shape(width, self.target_words, used)
+        if inner is None or outer is None or not (_has_shape(outer, inner.width or 0, width) and inner is not mixing):
+            taken = used | set(mixing.parameters if mixing else ()) | set(output.parameters if output else ())
+            inner, outer = self._two_layers(width, taken) or (inner, outer)
+        norms = roles.norms
+        whole = tuple(n for n in norms if n.gain is not None and n.shift is not None)
+        if len(whole) < 2 and all(n.eps is None for n in norms):  # torch's own norms are read as they are
+            norms = (*whole, *self._norms_by_name(), *norms)
+        return replace(roles, mixing=mixing, inner=inner, outer=outer, output=output, norms=norms)
+
+    def _mixing_by_shape(self, roles: Roles) -> list[Projection]:
+        rows = roles.values.width or self.width
+        used = {*roles.queries.parameters, *roles.keys.parameters, *roles.values.parameters}
+        whole = [p for p in self._projections(rows, self.width) if not used & set(p.parameters)]
+        return whole or [p for p in self._projections(rows, self.width) if not set(p.parameters) <= used]
+
+    def _first_of_shape(self, rows: int, columns: int, used: set[str]) -> Projection | None:
+        return next((p for p in self._projections(rows, columns) if not used & set(p.parameters)), None)
+
+    def _two_layers(self, width: int, used: set[str]) -> tuple[Projection, Projection] | None:
+        for piece in self.pieces:
+            for matrix in _as_matrices(piece.value):
+                inner = matrix.shape[1]
+                if matrix.shape[0] != width or used & set(piece.parameters) or inner in (width, self.target_words, 1):
                     continue
-                for bias, norm, z in self._sums(y, hidden @ outer.weight, outer):
-                    done = replace(outer, bias=bias.value, parameters=_names(outer, bias))
-                    norms = (*self.roles.norms[:1], norm)
-                    self.roles, self.states = replace(self.roles, inner=inner, outer=done, norms=norms), z
-                    return True
-        return False
-
-    def _output(self) -> bool:
-        known = [one for one in (self.roles.output,) if one is not None]
-        for output in [*known, *self._projections(self.states.shape[-1])]:
-            fits = output.weight is not None and output.weight.shape[0] == self.states.shape[-1]
-            if fits and self.output is not None and is_near(output(self.states), self.output):
-                self.roles = replace(self.roles, output=output)
-                return True
-        return False
+                first = self._first_of_shape(width, inner, used)
+                second = first and self._first_of_shape(inner, width, used | set(first.parameters))
+                if first and second:
+                    return first, second
+        return None
 
     # what there is to choose from
 
-    def _width(self) -> int:
+    def _find_width(self) -> int:
         if self.roles.tokens is not None:
             return int(self.roles.tokens.shape[1])
-        return next(
-            (p.value.shape[1] for p in self.pieces if p.value.ndim == 2 and len(p.value) == self.source_words), 0
-        )
+        states = next((v.shape[-1] for v in self.start.known.values() if v.ndim == 3), 0)
+        tables = (p.value.shape[1] for p in self.pieces if p.value.ndim == 2 and len(p.value) == self.source_words)
+        return states or next(tables, 0)
 
     def _vectors(self, size: int) -> list[Piece]:
-        return [
-            replace(p, value=p.value.reshape(-1)) for p in self.pieces if p.value.size == size == max(p.value.shape)
-        ]
+        return [replace(p, value=p.value.reshape(-1)) for p in self.pieces if p.value.size == size]
 
     def _matrices(self, columns: int) -> list[Piece]:
         """Every array as a matrix with so many columns."""
         shaped = [replace(p, value=m) for p in self.pieces for m in _as_matrices(p.value)]
         return [one for one in shaped if one.value.shape[1] == columns and len(one.value) > 1]
 
-    def _projections(self, rows: int) -> list[Projection]:
-        """Every matrix with so many rows, with the bias of its own module, with each that fits, and with none."""
+    def _projections(self, rows: int, columns: int) -> list[Projection]:
+        """Every matrix of this shape, with the bias of its own module."""
         made = []
-        for piece in self.pieces:
-            for matrix in _as_matrices(piece.value):
-                if matrix.shape[0] == rows and matrix.shape[1] > 1:
-                    fitting = sorted(self._vectors(matrix.shape[1]), key=lambda v: not _same_module(v, piece))
-                    made += [
-                        Projection(weight=matrix, bias=v.value, parameters=piece.parameters + v.parameters)
-                        for v in fitting
-                        if self._occurs(self.states @ matrix + v.value)
-                    ][:1] or [Projection(weight=matrix, parameters=piece.parameters)]
+        for one in self._matrices(columns):
+            if len(one.value) == rows:
+                plain, own = Projection(weight=one.value, parameters=one.parameters), self._bias_of(one, columns)
+                made.append(plain if own is None else _with_bias(plain, own))
         return made
 
-    def _all_norms(self) -> tuple[Norm, ...]:
-        """The norms that were read, and every neighbouring pair of vectors that could be one by hand."""
-        if len(self.roles.norms) >= 2 or (not self.roles.norms and self.roles.tokens is None):
-            return self.roles.norms
-        vectors = self._vectors(self._width())
-        pairs = [pair for a, b in pairwise(vectors) for pair in ((a, b), (b, a))]
-        return (*self.roles.norms, *(_norm(gain, shift, None) for gain, shift in pairs))
+    def _bias_of(self, piece: Piece, size: int) -> Piece | None:
+        """The vector of the same module, or the only one of its size."""
+        fitting = self._vectors(size)
+        own = next((v for v in fitting if _module(v) == _module(piece) and _module(v)), None)
+        return own or (fitting[0] if len(fitting) == 1 else None)
+
+    def _norms_by_name(self) -> list[Norm]:
+        """Every neighbouring pair of vectors that could be a norm by hand; gains lie around 1."""
+        pairs = [pair for a, b in pairwise(self._vectors(self.width)) for pair in ((a, b), (b, a))]
+        likely = [(g, s) for g, s in pairs if abs(g.value.mean() - 1) < 0.5 and _module(g) == _module(s)]
+        return [_norm(gain, shift, None) for gain, shift in likely or pairs]
 
 
 def _pieces(recording: Recording) -> Iterator[Piece]:
@@ -252,22 +355,71 @@ def _heads_together(raw: list[Piece]) -> list[Piece]:
     return together
 
 
-def is_near(value: Array, output: Array) -> bool:
-    """Equal up to the rounding of float64."""
-    return value.shape == output.shape and bool(np.allclose(value, output, rtol=2e-9, atol=2e-9, equal_nan=True))
-
-
 def _as_matrices(value: Array) -> list[Array]:
     """A matrix and the same turned; a stack of matrices side by side and one below the other."""
+    value = value.squeeze() if value.ndim > 2 and 1 in value.shape else value  # a convolution over one place
     if value.ndim == 2:
         return [value, value.T]
     if value.ndim == 3:
-        return [np.concatenate(list(value), axis=1), value.reshape(-1, value.shape[2])]
+        turned = value.swapaxes(1, 2)
+        return [
+            np.concatenate(list(value), axis=1), value.reshape(-1, value.shape[2]),
+            np.concatenate(list(turned), axis=1), turned.reshape(-1, value.shape[1]),
+            value.reshape(value.shape[0], -1),
+        ]  # fmt: skip
     return []
 
 
-def _same_module(one: Piece, other: Piece) -> bool:
-    return [n.rpartition(".")[0] for n in one.parameters] == [n.rpartition(".")[0] for n in other.parameters]
+def _unpack(one: Projection, parts: int, heads: int, order: tuple[int, ...]) -> list[Projection]:
+    """The parts of a packed matrix, each with its heads side by side."""
+    if one.weight is None:
+        return []
+    sizes = (parts, heads, one.weight.shape[1] // (parts * heads))
+
+    def cut(array: Array) -> list[Array]:
+        free = array.shape[:-1]
+        apart = array.reshape(*free, *(sizes[axis] for axis in order))
+        apart = apart.transpose(*range(len(free)), *(len(free) + order.index(axis) for axis in (PART, HEAD, WIDTH)))
+        return [part.reshape(*free, -1) for part in np.moveaxis(apart, len(free), 0)]
+
+    biases = cut(one.bias) if one.bias is not None else [None] * parts
+    return [replace(one, weight=w, bias=b) for w, b in zip(cut(one.weight), biases, strict=True)]
+
+
+def _interleaved(roles: Roles, heads: int) -> Iterator[Roles]:
+    """The sides whose heads take every so-many-th column: all of them, or the values alone, or the others."""
+    read = (roles.queries, roles.keys, roles.values)
+    if not all(one.width and one.width % heads == 0 for one in read):
+        return
+    turned = [_unpack(one, 1, heads, (PART, WIDTH, HEAD))[0] for one in read]
+    for which in ((True, True, True), (False, False, True), (True, True, False)):
+        q, k, v = (new if turn else old for new, old, turn in zip(turned, read, which, strict=True))
+        yield replace(roles, queries=q, keys=k, values=v, heads=heads)
+
+
+def _key(roles: Roles) -> tuple[object, ...]:
+    """What tells two choices of roles apart."""
+    parts = (roles.queries, roles.keys, roles.values, roles.mixing, roles.inner, roles.outer, roles.output)
+    numbers = [None if p is None else (hash_of(p.weight), hash_of(p.bias)) for p in parts]
+    norms = [(hash_of(n.gain), hash_of(n.shift), n.eps) for n in roles.norms[:2]]
+    return (*numbers, *norms, roles.heads, hash_of(roles.tokens), *(hash_of(table) for table in roles.tables))
+
+
+def hash_of(array: Array | None) -> int:
+    """Equal for equal numbers."""
+    return 0 if array is None else hash(np.ascontiguousarray(array).tobytes())
+
+
+def _has_shape(one: Projection | None, rows: int, columns: int) -> bool:
+    return one is not None and one.weight is not None and one.weight.shape == (rows, columns)
+
+
+def _with_bias(plain: Projection, bias: Piece) -> Projection:
+    return replace(plain, bias=bias.value, parameters=plain.parameters + bias.parameters)
+
+
+def _module(piece: Piece) -> list[str]:
+    return [path for name in piece.parameters if (path := name.rpartition(".")[0])]
 
 
 def _names(part: Projection, bias: Piece) -> tuple[str, ...]:

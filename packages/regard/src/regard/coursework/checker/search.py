@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Array
-from regard.mistakes.attention import MASK
+from regard.coursework.checker.role_solver import MASKS
 from regard.mistakes.embedding import FORMULAS
-from regard.mistakes.feed_forward import NORM_FIRST, NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
+from regard.mistakes.feed_forward import LAYOUTS, NORM_FIRST, NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
 from regard.mistakes.layer import RIGHT, STAGES, Values, mistakes_of_stage, run
 from regard.mistakes.mistake import Mistake, Weight, are_compatible
+from regard.tracing.dataflow import Norm
 from regard.tracing.parameter_roles import Roles, is_subset
 from regard.tracing.recording import Recording, Run
 
@@ -32,6 +33,7 @@ IN_A_STAGE, IN_ALL = 2, 4
 TRIES = 30_000  # five times what the hardest known pairs of mistakes took; about six seconds of a laptop
 WORK = 6e9  # tries times numbers of a run: a small model is searched in full, a huge one not for hours
 WHOLE = tuple(STAGES)
+MOST_SINGLE = 12  # candidates that are tried with every single mistake: some seconds
 # A stage's value can look right where only its layout is wrong; at the end of a segment that has shown.
 SEGMENTS = (
     ("embedding", "attention", "mixing"),
@@ -383,20 +385,65 @@ def find_match(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE
     return best
 
 
-def match_at_rest(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE) -> Match | None:
-    """The reference without a mistake, if its output is the model's on every input: nothing in between is looked at."""
-    norms = [NormChoice(norm=one, eps=one.eps if one.eps is not None else roles.eps[0]) for one in roles.norms[:2]]
-    runs = [one for one in (*recording.runs, *recording.fresh) if one.output is not None]
-    if len(norms) < 2 or not runs:
-        return None
-    masks = [(one,) for one in MASK if one.weight is not Weight.MISTAKE]
-    for mistakes in ((), *masks):
-        mask = mistakes[0].replaces if mistakes else {}
-        switches = {"layout": "norm after", "first norm": norms[0], "second norm": norms[1], **mask}
-        match = Match(complete=True, mistakes=mistakes, switches=switches, reached=len(stages), roles=roles)
-        if not any(output_difference(match, one, recording.pad, stages) for one in runs):
-            return match
+def match_whole(candidates: Sequence[Roles], recording: Recording, stages: Sequence[str] = WHOLE) -> Match | None:
+    """The first roles with which the reference, at rest or with one mistake, gives every output: no value in between
+    is looked at."""
+    runs = [one for one in (*recording.runs[1:], recording.runs[0], *recording.fresh) if one.output is not None]
+    for single in (False, True):
+        for roles in candidates[:MOST_SINGLE] if single else candidates:
+            for choice in _whole_choices(roles, recording, stages, single=single):
+                match = Match(
+                    complete=True, mistakes=choice.mistakes, switches=choice.switches, reached=len(stages), roles=roles
+                )
+                if runs and not any(output_difference(match, one, recording.pad, stages) for one in runs):
+                    return match
     return None
+
+
+def _whole_choices(roles: Roles, recording: Recording, stages: Sequence[str], *, single: bool) -> Iterator[Choice]:
+    """At rest: every mask that is no mistake, both norms in either order. Single: one mistake beside such a mask."""
+    padding, causal = masks_in(recording.runs[0])
+    masks = [Choice()] + [Choice(switches=dict(one.replaces), mistakes=(one,)) for one in MASKS if padding]
+    norms = list(_norm_pairs(roles))
+    if not single:
+        for pair in norms:
+            yield from (_merge_choices(pair, mask) for mask in masks)
+        return
+    wrong = [one for stage in stages for one in mistakes_of_stage(stage) if one.cost]
+    wrong += LAYOUTS if "first sum and norm" in stages else []
+    wrong = [one for one in wrong if one.step != "mask" or (causal if one.name in CAUSAL_MASKS else padding)]
+    ways = [Choice(switches=dict(one.replaces), mistakes=(one,)) for one in wrong]
+    for pair in [one for one in norms if one.switches["first norm"] is not one.switches["second norm"]][::2] or norms:
+        yield from (_merge_choices(pair, _merge_choices(mask, way)) for way in ways for mask in masks)
+        yield from (_merge_choices(way, mask) for way in _wrong_norms(pair) for mask in masks)
+
+
+def _norm_pairs(roles: Roles) -> Iterator[Choice]:
+    """The first norm and the second, each with its small number; then one of them twice, and the other order."""
+    known: list[Norm | None] = [*roles.norms[:2]] or [None]
+    for eps in dict.fromkeys([*(n.eps for n in known if n is not None and n.eps is not None), *roles.eps[:3]]):
+        made = [NormChoice(norm=n, eps=eps if n is None or n.eps is None else n.eps) for n in known]
+        for pair in [*combinations(made, 2), *((one, one) for one in made), *combinations(made[::-1], 2)]:
+            bare = [n for n, one in enumerate(pair, 1) if one.norm is None or one.norm.gain is None]
+            missing = tuple(unlearned_norm(f"{('first', 'second')[n - 1]} sum and norm", n) for n in bare)
+            switches = {"layout": "norm after", "first norm": pair[0], "second norm": pair[1]}
+            yield Choice(switches=switches, mistakes=missing)
+        if all(n is not None and n.eps is not None for n in known):
+            return
+
+
+def _wrong_norms(pair: Choice) -> Iterator[Choice]:
+    """One norm, or both in the same way, over other axes or with another denominator."""
+    for kind in NORM_KINDS:
+        for which in (("first", "second"), ("first",), ("second",)):
+            wrong = [
+                (word, norm_mistake(kind, f"{word} sum and norm", number))
+                for number, word in enumerate(("first", "second"), 1)
+                if word in which
+            ]
+            switches = {f"{word} norm": replace(pair.switches[f"{word} norm"], kind=kind) for word, _ in wrong}
+            named = tuple(replace(m, echo=place > 0) for place, (_, m) in enumerate(wrong) if m is not None)
+            yield Choice(switches={**pair.switches, **switches}, mistakes=pair.mistakes + named)
 
 
 def _match(search: Search, branch: Branch, *, complete: bool, start: float) -> Match:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -151,20 +152,58 @@ def rows_and_weights(latent: Any, *, length: int, d: int) -> Instance:
     W = [latent[k : k + d, k : k + d] for k in (1, 2, 3)]
     up, down = latent[4 : 4 + d, 4 : 5 + d], latent[5 : 6 + d, 5 : 5 + d]
     X, P = latent[:length, :d], np.argsort(latent[:length, 0], kind="stable")
-    weights = {"W_Q": W[0], "W_K": W[1], "W_V": W[2], "W_1": up, "b_1": latent[6, 6 : 7 + d], "W_2": down}
-    given = {"X": X, **weights, "b_2": latent[7, 7 : 7 + d]}
+    weights = {"W_Q": W[0], "W_K": W[1], "W_V": W[2], "W_1": up, "b_1": latent[6:7, 6 : 7 + d], "W_2": down}
+    given = {"X": X, **weights, "b_2": latent[7:8, 7 : 7 + d]}  # rows, so that 1 b_1 is ones((n, 1)) @ b_1
     return Instance(given=given, again={**given, "X": X[P]}, hidden={"P": P})
 
 
 def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
     from regard.layers import block
 
-    ours = block(**instance.given).output
+    given = instance.given
+    ours = block(**{name: value[0] if name in ("b_1", "b_2") else value for name, value in given.items()}).output
     size = 1 + float(np.abs(ours).max())
     moved, off = float(np.abs(again - Z[instance.hidden["P"]]).max()), float(np.abs(Z - ours).max())
+    named = usual_mistakes(given, Z, 1e-8 * size) if off > 1e-8 * size else []
+    why = f"; {' or '.join(named[:2])} would give this Z" if named else ""
     if moved > 1e-8 * size:
-        return Ruling(room=-moved, said=f"it is not order-blind: Z(P X) and P Z(X) differ by {moved:.3g}")
-    return Ruling(room=1e-8 - off / size, said=f"it is order-blind, but another layer: Z differs by {off:.3g}")
+        return Ruling(room=-moved, said=f"it is not order-blind: Z(P X) and P Z(X) differ by {moved:.3g}{why}")
+    return Ruling(room=1e-8 - off / size, said=f"it is order-blind, but another layer: Z differs by {off:.3g}{why}")
+
+
+def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str]:
+    """Which of the known mistakes of a layer gives these numbers, on this instance; equal ones are all listed."""
+    from regard.mistakes.layer import RIGHT, Values, attention, feed_forward, mistakes_of_stage
+    from regard.tracing.parameter_roles import Projection, Roles
+
+    queries, keys, values = (Projection(weight=given[name]) for name in ("W_Q", "W_K", "W_V"))
+    layers = [Projection(weight=given[f"W_{n}"], bias=given[f"b_{n}"][0]) for n in (1, 2)]
+    roles = Roles(queries=queries, keys=keys, values=values, inner=layers[0], outer=layers[1])
+    tried: dict[str, dict[str, Any]] = {
+        f"a residual ({where})": {where: None} for where in ("X added to H", "H added to Z", "X added to Z")
+    }
+    tried |= {
+        one.said: dict(one.replaces)
+        for stage in ("attention", "feed-forward")
+        for one in mistakes_of_stage(stage)
+        if one.cost and one.step != "mask"
+    }
+    later = {"mask": lambda scores, ok, low: np.where(np.tri(scores.shape[-1]) > 0, scores, -np.inf)}
+    tried["a mask that hides later rows"] = later
+    found = []
+    for said, steps in tried.items():
+        x = Values(known={"x": given["X"][None]})
+        try:
+            with np.errstate(all="ignore"):
+                c = attention(roles, x, {**RIGHT, **steps})
+                y = c + x["x"] if "X added to H" in steps else c
+                f = feed_forward(roles, x.with_value("m", c).with_value("y", y), {**RIGHT, **steps})
+        except (ValueError, LookupError):
+            continue
+        f = f + y if "H added to Z" in steps else f + x["x"] if "X added to Z" in steps else f
+        if f[0].shape == Z.shape and np.abs(f[0] - Z).max() <= allowed:
+            found.append(said)
+    return found
 
 
 QUESTION = Question(
@@ -175,9 +214,9 @@ QUESTION = Question(
         "W_K": "d x d",
         "W_V": "d x d",
         "W_1": "d x m",
-        "b_1": "m numbers",
+        "b_1": "1 x m",
         "W_2": "m x d",
-        "b_2": "d numbers",
+        "b_2": "1 x d",
     },
     task="The layer: $H = softmax(Q K^T / sqrt(d)) V$ with $Q = X W_Q$, $K = X W_K$, $V = X W_V$, the softmax over "
     "each row, and then $Z = ReLU(H W_1 + 1 b_1) W_2 + 1 b_2$.",

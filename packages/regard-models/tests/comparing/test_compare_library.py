@@ -418,6 +418,10 @@ NOT_UNDONE = {
                                       "mask-padding-both", "mask-hides-future-and-padding"],
     "other axes altogether": ["attention-over-all-sentences", "scale-by-states-linear"],
     "a number that is read off the model's own run": ["scale-by-another-number", "embedding-times-a-number"],
+    "newer than this list, and not tried yet": [
+        *("first-sum-part-added-twice", "second-sum-part-added-twice", "norm-first-attention"),
+        *("norm-first-feed-forward", "relu-other-side", "relu-before-first"),
+    ],
 }  # fmt: skip
 
 
@@ -430,4 +434,4 @@ def test_every_mistake_of_the_library_is_undone_or_said_not_to_be() -> None:
     assert set(UNDONE) <= names
     assert undone | not_undone == names
     assert undone & not_undone == set()
-    assert (len(names), len(undone)) == (161, 128)  # as docs/models-audit.md says
+    assert (len(names), len(undone)) == (167, 128)  # as docs/models-audit.md says

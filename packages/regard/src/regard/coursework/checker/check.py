@@ -9,10 +9,10 @@ from typing import Any
 
 from regard.coursework.checker import recorded_run
 from regard.coursework.checker.diagnosis import Diagnosis
+from regard.coursework.checker.notebook_template import NAME
 from regard.coursework.checker.part_diagnosis import judge
 from regard.coursework.checker.provenance import restore_inputs, uncounted_heads
 from regard.coursework.checker.search import affordable_tries
-from regard.coursework.checker.notebook_template import NAME
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
 from regard.sandbox.jail import Tier

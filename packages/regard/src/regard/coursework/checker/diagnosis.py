@@ -17,6 +17,7 @@ from regard.coursework.checker.search import (
     WHOLE,
     Match,
     find_match,
+    has_places_for,
     match_whole,
     numbers_in,
     output_difference,
@@ -322,6 +323,8 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
     notes += [one.said for one in findings if one.weight is Weight.VARIATION]
     if recording.sizes.get("causal") and match.mistake_at("mask").startswith("mask-hides-future"):
         notes.append("the future is hidden, as the names in the code say")
+    if match.complete and not all(has_places_for(match.roles, one) for one in recording.fresh):
+        notes.append("more than 200 places were not compared: the whole table of positions could not be found")
     if match.complete and recording.pad is not None:
         hidden = match.mistake_at("mask") in HIDES_PADDING
         notes.append(f"padding (id {recording.pad}) is {'hidden' if hidden else 'read like words'}")

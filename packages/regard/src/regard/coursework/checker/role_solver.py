@@ -43,7 +43,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Attended:
+class AttentionGuess:
     """Roles up to the attention, its input, and its result where the run's numbers confirm it."""
 
     roles: Roles
@@ -119,7 +119,7 @@ class Solver:
 
     # queries, keys, values
 
-    def _attentions(self, roles: Roles, x: Array) -> Iterator[Attended]:
+    def _attentions(self, roles: Roles, x: Array) -> Iterator[AttentionGuess]:
         """Three maps of the states: first those whose heads stand in the run, if need be with one mistake."""
         found = list(islice(self._triples(roles, x), MOST_TRIPLES))
         for mistakes in ([None, *MASKS], [m for m in mistakes_of_stage("attention") if m not in MASKS]):
@@ -127,10 +127,10 @@ class Solver:
                 for mistake in mistakes:
                     c = self._heads(one, x, mistake)
                     if c is not None and self._occurs(c):
-                        yield Attended(roles=one, x=x, c=c if mistake is None or mistake in MASKS else None)
+                        yield AttentionGuess(roles=one, x=x, c=c if mistake is None or mistake in MASKS else None)
                         break
         for one in found:  # products of W_V and W_O: the heads never stand there
-            yield Attended(roles=one, x=x)
+            yield AttentionGuess(roles=one, x=x)
 
     def _heads(self, roles: Roles, x: Array, mistake: Mistake | None) -> Array | None:
         values = replace(self.start, known={**self.start.known, "x": x})
@@ -147,7 +147,7 @@ class Solver:
             if not any((getattr(roles, side).width or heads) % heads for side in ("queries", "keys", "values")):
                 yield replace(roles, heads=heads)
         for heads in counts:
-            yield from _interleaved(roles, heads)
+            yield from _interleave_heads(roles, heads)
         maps = self._maps(x)
         ready = replace(roles, attends=True, sliced=False)
         for heads in counts:
@@ -193,7 +193,7 @@ class Solver:
 
     # what comes after
 
-    def _with_the_rest(self, attended: Attended) -> Iterator[Roles]:
+    def _with_the_rest(self, attended: AttentionGuess) -> Iterator[Roles]:
         """Mixing, norms, feed-forward part and output: by the numbers as far as they go, then by shape."""
         filled = self._fill_by_shape(attended.roles)
         if attended.c is not None:
@@ -204,7 +204,7 @@ class Solver:
         if attended.c is not None:
             yield from (replace(filled, mixing=one) for one in self._mixing_by_shape(filled)[1:4])
 
-    def _mixings(self, roles: Roles, attended: Attended) -> Iterator[tuple[Roles, Array]]:
+    def _mixings(self, roles: Roles, attended: AttentionGuess) -> Iterator[tuple[Roles, Array]]:
         x, c = attended.x, attended.c
         known = [] if roles.mixing is None else [roles.mixing]
         for mixing in [*known, *self._mixing_by_shape(roles)]:
@@ -386,7 +386,7 @@ def _unpack(one: Projection, parts: int, heads: int, order: tuple[int, ...]) -> 
     return [replace(one, weight=w, bias=b) for w, b in zip(cut(one.weight), biases, strict=True)]
 
 
-def _interleaved(roles: Roles, heads: int) -> Iterator[Roles]:
+def _interleave_heads(roles: Roles, heads: int) -> Iterator[Roles]:
     """The sides whose heads take every so-many-th column: all of them, or the values alone, or the others."""
     read = (roles.queries, roles.keys, roles.values)
     if not all(one.width and one.width % heads == 0 for one in read):

@@ -460,14 +460,23 @@ def _match(search: Search, branch: Branch, *, complete: bool, start: float) -> M
 
 def output_difference(match: Match, one: Run, pad: int | None, stages: Sequence[str] = WHOLE) -> float:
     """How far the matched reference is from the model on another input (0 where they agree)."""
-    if one.output is None:
+    if one.output is None or not has_places_for(match.roles, one):
         return 0.0
     try:
         with np.errstate(all="ignore"):
             value = run(match.roles, start_values(one, pad), match.switches, tuple(stages))[STAGES[stages[-1]][0]]
     except (ValueError, IndexError, LookupError):
         return float("inf")
-    return 0.0 if is_close(value, one.output, match.tolerance) else float(np.nanmax(np.abs(value - one.output)))
+    if is_close(value, one.output, match.tolerance):
+        return 0.0
+    same = value.shape == one.output.shape
+    return float(np.nan_to_num(np.abs(value - one.output), nan=np.inf).max()) if same else float("inf")
+
+
+def has_places_for(roles: Roles, one: Run) -> bool:
+    """Whether the table of positions that was read off a short run reaches this far; else nothing is known."""
+    length = next((value.shape[1] for name, value in one.inputs.items() if name == "ids"), 0)
+    return length < 200 or not roles.tables or max(len(table) for table in roles.tables) >= length
 
 
 def is_close(value: Array, output: Array | None, tolerance: float) -> bool:

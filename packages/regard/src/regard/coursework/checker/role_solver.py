@@ -130,7 +130,7 @@ class Solver:
                         yield AttentionGuess(roles=one, x=x, c=c if mistake is None or mistake in MASKS else None)
                         break
         for one in found:  # products of W_V and W_O: the heads never stand there
-            yield AttentionGuess(roles=one, x=x)
+            yield AttentionGuess(roles=one, x=x, c=self._heads(one, x, None))
 
     def _heads(self, roles: Roles, x: Array, mistake: Mistake | None) -> Array | None:
         values = replace(self.start, known={**self.start.known, "x": x})

@@ -151,7 +151,7 @@ def audit(
     >>> layer = torch.nn.TransformerEncoderLayer(12, 3, 17, batch_first=True)
     >>> result = audit(layer, properties=["batch"])
     >>> result.answer, [str(f.status) for f in result.findings]
-    (True, ['pass', 'pass', 'pass', 'pass', 'pass'])
+    (True, ['pass', 'pass', 'pass', 'pass', 'pass', 'pass'])
     """
     start = time.monotonic()
     given = model if isinstance(model, ModelInput) else model_input(model, inputs, causal=causal, masks=masks)

@@ -139,8 +139,8 @@ def _mark_words(asked_for: Claim | QuestionSelection, file: str, *, as_json: boo
     mine = asked_for.write(read_file(target, most=1_000_000).decode("utf-8-sig", errors="replace"))
     ticks, items = [], mine.checklist.items
     for number, item in enumerate(items, 1):
-        note(encodable(f"{number} of {len(items)}: {readable(item.text)} ({item.worth})\n      {readable(item.key)}"))
-        print("      Is that in your answer? [y/n] ", end="", file=sys.stderr, flush=True)
+        said = f"{number} of {len(items)}: {readable(item.text)} ({item.worth})\n      {readable(item.key)}"
+        note(encodable(f"{said}\n      Is that in your answer? [y/n]"))
         while (reply := (line := sys.stdin.readline()).strip().lower()[:1]) not in ("y", "n"):
             if not line:
                 raise CouldNotFindOut(f"{file}: marked up to item {number - 1} of {len(items)}; answer y or n to each.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 
@@ -93,3 +94,9 @@ def test_whoever_imports_a_package_says_first_what_needs_it(package, ask, senten
     with pytest.raises(InputError, match=sentence):
         ask()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_extra_that_an_extra_names_is_there():
+    extras = tomllib.loads((ROOT / "packages/regard/pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {name for lines in extras.values() for line in lines for name in re.findall(r"^regard\[([\w,]+)\]", line)}
+    assert {name for names in named for name in names.split(",")} <= extras.keys()

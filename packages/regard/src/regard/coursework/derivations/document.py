@@ -106,13 +106,14 @@ def _plain_formulas(text: str) -> Iterator[Formula]:
 def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]:
     """The chains of a formula: commas, arrows and words end one."""
     try:
-        tokens = read_tokens(formula.text, names=names)
+        # behind && in a table of equations stands a remark, which is a statement of its own
+        tokens = read_tokens(formula.text.replace("&&", ", "), names=names)
     except NotRead as problem:
         return [Statement([], [], formula.line, formula.text.strip(), formula.sentence, problem=problem)]
     tokens = _without_boxes(tokens)
     made: list[Statement] = []
     supposed = _SUPPOSE.search(formula.before) is not None
-    for part in _segments(tokens):
+    for part in (one for segment in _segments(tokens) for one in _around_dots(_without_brackets(segment))):
         sides, signs = _sides(part)
         start = part[0].place
         last = part[-1]
@@ -139,6 +140,28 @@ def _without_boxes(tokens: list[Token]) -> list[Token]:
                 made[start] = made[start + 1] = made[end] = blank
                 break
     return [token for token in made if token.text]
+
+
+def _without_brackets(part: list[Token]) -> list[Token]:
+    """A relation in brackets, as in (P^T P = I), without them."""
+    inside, depth = part[1:-1], 0
+    if not inside or (part[0].text, part[-1].text) != ("(", ")"):
+        return part
+    for token in inside:
+        depth += (token.text in ("(", "{", "<<")) - (token.text in (")", "}", ">>"))
+        if depth < 0:
+            return part
+    return inside if _sides(inside)[1] else part
+
+
+def _around_dots(part: list[Token]) -> Iterator[list[Token]]:
+    """a >= b >= ... >= c is what stands before the dots, and what stands behind them."""
+    for n in range(1, len(part) - 1):
+        if part[n].text == "..." and part[n - 1].text in RELATIONS and part[n + 1].text in RELATIONS:
+            yield part[: n - 1]
+            yield from _around_dots(part[n + 2 :])
+            return
+    yield part
 
 
 def _segments(tokens: list[Token]) -> Iterator[list[Token]]:

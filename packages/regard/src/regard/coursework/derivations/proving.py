@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 from regard.coursework.derivations.forms import (
     ONE,
@@ -307,6 +308,10 @@ class OrderSearch:
                 made += self.sorted_facts(sym(one.index), one.place)
             elif one.sign in (">=", ">"):
                 made += self.sorted_facts(one.place, sym(one.index))
+        places = {part.args[0] for side in sides for part in side.parts() if part.op == "at"}
+        numbers = sorted((one for one in places if one.op == "num"), key=lambda one: Fraction(one.value))
+        for first, second in pairwise(numbers):
+            made += self.sorted_facts(first, second)
         yield from made
         for product in self.context.problem.positive:
             factor = self.normal.form(product)

@@ -159,7 +159,10 @@ def _refusal(factory: Callable[..., Any], chosen: Mapping[str, Any], error: Exce
     """What was called and what came of it: the arguments are ours, and may have been guessed wrong."""
     name = getattr(factory, "__name__", "it")
     given = ", ".join(f"{key}={value!r}" for key, value in chosen.items() if not isinstance(value, FilledConfig))
-    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == inspect.getsourcefile(factory)]
+    # by its code, not by its file: a jail has no file of that name
+    maker = getattr(factory, "__init__", None) if isinstance(factory, type) else factory
+    code = getattr(maker, "__code__", None)
+    own = [f for f in traceback.extract_tb(error.__traceback__) if code and f.filename == code.co_filename]
     where = f"line {own[-1].lineno}: " if own else ""
     return (
         f"{name}({given}) failed: {where}{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}; if an "

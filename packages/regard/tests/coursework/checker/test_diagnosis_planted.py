@@ -204,6 +204,6 @@ def test_the_structure_is_looked_at(name: str, style: str, pairs: tuple[str, ...
 
 @pytest.mark.slow
 def test_float32_inside_is_noticed_and_no_mistake() -> None:
-    found = diagnosed(planted("plain", ("self.word(ids) +", "self.word(ids).float().double() +")))
+    found = diagnosed(planted("plain", ("self.word(ids) +", "self.word(ids).float().to(self.word.weight.dtype) +")))
     assert found.answer
     assert any("float32" in note for note in found.notes)

@@ -10,7 +10,7 @@ from coursework.checker.test_transformer_check import filled
 from regard.coursework.checker import recorded_run
 from regard.coursework.checker.check import check_transformer
 from regard.coursework.checker.template import NAME
-from regard.errors import InputError
+from regard.errors import CouldNotFindOut, InputError
 from regard.sandbox import jail
 from regard.sandbox.jail import Tier
 
@@ -72,10 +72,12 @@ def test_hostile_models_get_nothing(path: Path, tier: Tier, tmp_path: Path, monk
         with pytest.raises(InputError, match=SAID.get(name, r"failed: line \d+: ")):
             check_transformer(f"{file}:{NAME}", jail=tier, limit=limit)
     else:
-        found = check_transformer(f"{file}:{NAME}", jail=tier, limit=limit)
-        assert not found.answer or found.doubts, f"{name} passes"
-        if name == "fills_its_trace_with_numbers":
-            assert [part for part, verdict in found.diagnosis.parts.items() if verdict == "right"] == ["embedding"]
+        try:
+            found = check_transformer(f"{file}:{NAME}", jail=tier, limit=limit)
+        except CouldNotFindOut as unread:  # neither right nor wrong: it gets nothing
+            assert "could not be read" in str(unread)  # noqa: PT017 - one of two outcomes
+        else:
+            assert not found.answer or found.doubts, f"{name} passes"
     assert sorted(str(one) for one in tmp_path.iterdir()) == before
     assert secret.read_text(encoding="utf-8") == "the judge's"
 

@@ -163,7 +163,8 @@ class Claim(MarkedResult):
 
     def template(self, path: str | os.PathLike[str] | None = None) -> Template | DerivationTemplate:
         """Write the function to fill in to a new file, by default named after the claim."""
-        if path is not None and os.fspath(path).endswith((".md", ".tex", ".txt", ".ipynb")):
+        is_proof = path is not None and os.fspath(path).endswith((".md", ".tex", ".txt", ".ipynb"))
+        if path is not None and is_proof and not self.asks_for_code:
             from regard.coursework.derivations.template import write_derivation_template
 
             return write_derivation_template(self.name, path)

@@ -29,6 +29,8 @@ def outcome(path: Path, text: str) -> str:
         return "could not read"
     except InputError:
         return "stopped with the line"
+    if any("outside the root" in note for note in report.diagnosis.notes):
+        return "right, with a note"
     return "right" if report.answer else "named" if report.diagnosis.mistakes else "differs"
 
 

@@ -120,7 +120,7 @@ def test_what_is_written_is_checked_before_the_rest_is(tmp_path: Path, parts: in
         (
             "from torch import nn\nclass TransformerTranslator(nn.Module):\n"
             "    def __init__(self, vocab_size): raise KeyError('a')\n",
-            r"failed: line 3: KeyError: 'a'; fix it first",
+            r"failed: line 3: KeyError: 'a'; if an argument means",
         ),
     ],
 )

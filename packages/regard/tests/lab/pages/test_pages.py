@@ -460,7 +460,8 @@ def test_a_verdict_is_a_click_away_and_agrees_with_the_command_line(tab, lab, tm
     ]
     assert number(tab, "needed") == said["readings"][0]["numbers"]["needed"]
     assert (tmp_path / "average-within-budget.svg").exists()
-    prose = [piece.text for piece in pieces(said["readings"][0]["because"]) if not piece.formula]
+    because = claims["average-within-budget"].check(n=1000).verdicts[0].because  # with its formulas marked
+    prose = [piece.text for piece in pieces(because) if not piece.formula]
     assert len(prose) > 1
     assert all(part.strip() in tab.text_content("#more") for part in prose)
     printed = run_lines(f"cat > a.py << 'END'\n{lines(tab, 'python')}\nEND\npython a.py", tmp_path)

@@ -23,12 +23,12 @@ def ceilings_printed(text):
 @pytest.mark.parametrize("name", pages())
 def test_every_page_draws_and_has_its_lines(tab, lab, name):
     opened(tab, lab, name)
-    assert tab.locator("#picture svg, #picture canvas").count() > 0
+    assert tab.locator("#picture svg, #picture canvas, #picture math").count() > 0
     assert tab.text_content("#hint")
     assert tab.text_content("#lines-python")
     assert tab.text_content("#lines-shell")
     assert not tab.is_visible("#trouble")
-    assert tab.locator("#formulas math").count() > 0
+    assert tab.locator("#formulas math, #picture math").count() > 0
 
 
 # Copy and share ------------------------------------------------------------------------------------------------------

@@ -24,12 +24,12 @@ quick: $(VENV)/.ready
 	  $(TESTS)/rigor $(TESTS)/subspace $(TESTS)/symmetry $(TESTS)/lowrank $(TESTS)/noise/test_model.py $(TESTS)/positions/test_number_formats.py \
 	  $(TESTS)/design/test_certificate.py $(TESTS)/design/test_verbs.py $(TESTS)/design/test_key_ceiling.py
 
-# Four and a half minutes on two idle cores: everything that protects users, but for what drives a browser, and of long
+# Three and a half minutes on two idle cores: everything that protects users, but for what drives a browser, and of long
 # tables of cases a sample.
 test: $(VENV)/.ready
 	$(PYTEST) -m "not slow"
 
-# What CI runs: some 20 minutes on two idle cores. Many slow tests wait (for a browser, for a clock); beside them
+# What CI runs: some 15 minutes on two idle cores, 27 with the tables. Many slow tests wait (for a browser, for a clock); beside them
 # the rest is done. The long tables of models are asked where models changed since the last `make nightly`.
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -292,10 +292,13 @@ class Build:
             made[f"regard/{inside}"] = (HOME / inside).read_text(encoding="utf-8")
         lists = (HOME / "coursework" / "checklists.toml").read_text(encoding="utf-8")
         made["regard/coursework/checklists.toml"] = re.sub(KEY, r'\1 = ""', lists)
-        made["regard/coursework/problem_sets.toml"] = (HOME / "coursework" / "problem_sets.toml").read_text("utf-8")
+        for file in ("problem_sets.toml", "questions.toml"):  # of the claims no words: they have verdicts and proofs
+            made[f"regard/coursework/{file}"] = (HOME / "coursework" / file).read_text(encoding="utf-8")
         made["regard/coursework/published_solutions.toml"] = "solution = []\n"  # a verdict on each is an answer
         derivations = HOME / "coursework" / "derivations"
-        for path in sorted([*(derivations / "problems").glob("*.toml"), derivations / "rules.toml"]):  # no proofs
+        for path in sorted(
+            [*(derivations / "problems").glob("*.toml"), derivations / "rules.toml", derivations / "tokens.toml"]
+        ):  # no proofs
             made[f"regard/{path.relative_to(HOME).as_posix()}"] = path.read_text(encoding="utf-8")
         made["regard/__init__.py"] = f'"""Regard, the students\' build."""\n\n__version__ = {version()!r}\n'
         made["regard/cli/__init__.py"] = COMMANDS.lstrip()
@@ -341,12 +344,13 @@ class Build:
             for node in module.body
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CLAIM"
         )
-        said = {k.arg: k.value for k in call.keywords} if isinstance(call, ast.Call) else {}
+        name = ast.literal_eval(call.args[0]) if isinstance(call, ast.Call) else ""
+        words = tomllib.loads((module.path.parent / f"{name}.toml").read_text(encoding="utf-8"))
         question = "QUESTION" in module.defines
         statement = "QUESTION.statement" if question else repr("A question that asks for words.")
         stub = STUB.format(
-            name=ast.literal_eval(said["name"]),
-            topic=ast.literal_eval(said["topic"]),
+            name=name,
+            topic=words["topic"],
             statement="@",
             question="QUESTION" if question else None,
         ).replace("'@'", statement)

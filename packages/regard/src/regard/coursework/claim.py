@@ -1,4 +1,7 @@
-"""A claim: a statement in words and formula, its sources, its readings with their checks, a proof, a picture."""
+"""A claim: a statement in words and formula, its sources, its readings with their checks, a proof, a picture.
+
+Its words stand in ``claims/NAME.toml``, its functions in the module beside it; :func:`read_claim` joins the two.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,25 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from regard.coursework.parameters import Parameter, checked_parameters
 from regard.coursework.problem_sets import SETS, Source
 from regard.coursework.question import Question
-from regard.coursework.verdict import ClaimReport, MarkedResult, Reading, ReadingVerdict, format_parameters, wrap_text
+from regard.coursework.verdict import (
+    ClaimReport,
+    MarkedResult,
+    Reading,
+    ReadingVerdict,
+    Verdict,
+    format_parameters,
+    wrap_text,
+)
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.rigor import check_arithmetic
+from regard.toml import parse_toml
 from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
@@ -261,6 +274,52 @@ class ClaimSolution(MarkedResult):
 
     def marked_dict(self) -> dict[str, Any]:
         return {**self.checked.marked_dict(), "proof": self.proof.text}
+
+
+def _no_numbers(**parameters: float) -> dict[str, object]:
+    return {}
+
+
+def read_claim(
+    name: str,
+    *,
+    checks: Mapping[str, Callable[..., Verdict]],
+    draw: Callable[..., None],
+    proof_numbers: Callable[..., Mapping[str, object]] = _no_numbers,
+    question: Question | None = None,
+    asks_for_code: bool = False,
+) -> Claim:
+    """The claim of claims/NAME.toml, with the functions that decide its readings, by the readings' names.
+
+    The proof is a text with places for numbers: the parameters, and what ``proof_numbers`` computes from them.
+    """
+    words = parse_toml(resources.files("regard.coursework.claims").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    proof: str = words["proof"]["text"]
+
+    def prove(**chosen: float) -> str:
+        return proof.format(**chosen, **proof_numbers(**chosen))
+
+    return Claim(
+        name=name,
+        topic=words["topic"],
+        statement=words["statement"],
+        formula=words["formula"],
+        sources=tuple(Source(**source) for source in words["sources"]),
+        parameters=tuple(Parameter(name=one, **rule) for one, rule in words.get("parameters", {}).items()),
+        readings=tuple(
+            Reading(
+                name=one["name"],
+                statement=one["statement"],
+                check=checks[one["name"]],
+                ignores=tuple(one.get("ignores", ())),
+            )
+            for one in words["readings"]
+        ),
+        prove=prove,
+        draw=draw,
+        question=question,
+        asks_for_code=asks_for_code,
+    )
 
 
 def _with_values(statement: str, chosen: Mapping[str, float]) -> str:

@@ -96,16 +96,3 @@ def number_of_keys(*, least: int = 2, default: int = 10, most: int = 10**9) -> P
 def slack(*, default: float = 0.01, least: float = 1e-200) -> Parameter:
     """eps with 0 < eps < 1, as most claims have it."""
     return Parameter(name="eps", default=default, meaning="how much the rest may get", least=least, below=1)
-
-
-def noise_parameters(*, iso: float, scale: float = 20.0) -> tuple[Parameter, ...]:
-    """n, a and T, as the claims about noise have them."""
-    return (
-        number_of_keys(most=200),
-        Parameter(
-            name="iso", default=iso, meaning="a, the variance of the noise in every direction", least=1e-12, most=10
-        ),
-        Parameter(
-            name="scale", default=scale, meaning="$T$, the length of the query along each mean", least=0.01, most=1e6
-        ),
-    )

@@ -1,6 +1,7 @@
 """A question that an answer can be given to: a function to write, instances to try it on, and a judge.
 
-A claim that asks for something constructible carries one, in its own file. An instance is made from a few sizes
+A claim that asks for something constructible carries one: its words stand in ``questions.toml``, its functions in the
+claim's own file. An instance is made from a few sizes
 (n, eps, ...) and a square of numbers, the latent: the identity gives the plainest instance, normal draws a random one,
 and the adversary moves both without having to know what they mean.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.parameters import Parameter
 from regard.errors import InputError
+from regard.toml import parse_toml
 
 Setting = dict[str, float]
 
@@ -222,6 +226,17 @@ class Question:
     def trap_instances(self, setting: Setting) -> Iterator[Instance]:
         """The hard instances of this setting."""
         return (replace(trap, setting=setting) for trap in self.traps(**setting))
+
+
+@cache
+def _question_words() -> dict[str, dict[str, Any]]:
+    text = resources.files("regard.coursework").joinpath("questions.toml").read_text(encoding="utf-8")
+    return parse_toml(text)
+
+
+def read_question(claim: str, **functions: Any) -> Question:
+    """The question of a claim: its words from questions.toml, and the other fields as they are given."""
+    return Question(**_question_words()[claim], **functions)
 
 
 def _sizes_at_ends(sizes: tuple[Size, ...]) -> Iterator[tuple[Size, ...]]:

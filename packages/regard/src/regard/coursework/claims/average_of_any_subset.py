@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import (
     ENCLOSED,
     EPS,
@@ -22,8 +20,8 @@ from regard.coursework.query_questions import (
     orthonormal_rows,
     share_ruling,
 )
-from regard.coursework.question import LARGEST, Instance, Question, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.question import LARGEST, Instance, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import InputError
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, finish
 from regard.rigor import balls
@@ -100,34 +98,10 @@ def _refuse(n: int, s: int) -> None:
         raise InputError(f"average-of-any-subset: a subset of n = {n} keys cannot have s = {s}; choose s up to n.")
 
 
-def prove(*, n: int, s: int, eps: float) -> str:
+def proof_numbers(*, n: int, s: int, eps: float) -> dict[str, object]:
     _refuse(n, s)
     T = math.log((n - s) / eps) if s < n else 0.0
-    return f"""\
-All keys, $s = n$: $q = 0$ gives each exactly $1/n$, more than $1/(n+eps)$. So let $s < n$.
-
-Orthonormal keys. $q = T$ (sum of $k_i$ over $S$) has the scores $T$ on $S$ and 0 elsewhere, so each of $S$ gets $1/(s +
-(n-s) e^-T)$, which is $1/(s+eps)$ at $T = ln((n-s)/eps)$. Affinely independent keys: the equations $k_i.q = T + c$ on
-$S$ and $k_i.q = c$ elsewhere have a solution $(q, c)$, since the rows $(k_i, -1)$ are linearly independent, so the
-weights are the same.
-
-Any keys, faces are enough. If $S$ is the set of keys on a face, some $u$ has $k_i.u = h$ on $S$ and $k_i.u < h$
-elsewhere ($u = 0$ for the whole hull). $q = T u$ gives equal weights on $S$, and the others' total falls to 0 as $T$
-grows.
-
-Any keys, faces are necessary. Let $S$ be no such set, $F$ the smallest face that contains $S$, and $m$ a key on $F$
-outside of $S$: there is one, or $S$ would be the set of keys on $F$. The mean $x$ of $S$ lies in the relative interior
-of $F$: a smaller face of $F$ that contained $x$ would contain all of $S$. If $k_m = x$, let $r$ be all the weight on
-$m$. Otherwise one can go a little further from $k_m$ through $x$ and stay in $F$. Either way $x$ is a combination $r$
-of the keys on $F$ with $r_m > 0$. The uniform weights $p$ on $S$ give the same $x$, and so does $w = (1-t) p + t r$,
-whose entropy is above $H(p) = ln s$ for small $t > 0$, because the slope of $-w ln w$ is infinite at the weight of $m$,
-which starts from 0, and finite at every key of $S$.
-
-For every $q$, $LSE(s) >= w.s + H(w) =$ (mean of $s$ over $S$) $+ H(w) >=$ (least $s$ on $S$) $+ H(w)$. So the least
-weight on $S$ is at most $e^-H(w) < 1/s$, for every $q$: some $eps > 0$ is out of reach.
-
-Here $n = {n}$, $s = {s}$, $eps = {eps:g}$: $T = {T:.6g}$, each of the {s} gets
-{1 / (s + (eps if s < n else 0)):.6g}."""
+    return {"T": T, "share": 1 / (s + (eps if s < n else 0))}
 
 
 def draw(figure: Any, *, n: int, s: int, eps: float) -> None:
@@ -157,15 +131,8 @@ def _demand(instance: Instance) -> tuple[Any, list[int], float]:
     return instance.given["keys"], instance.given["subset"].tolist(), instance.given["eps"]
 
 
-QUESTION = Question(
-    function="query",
-    arguments={
-        "keys": "an n x d array of orthonormal keys, one row each",
-        "subset": "an array of s different indices of keys",
-        "eps": "a number with 0 < eps < 1",
-    },
-    task="A query that gives each of the $s$ keys a weight of at least $1/(s+eps)$.",
-    returns="a query, an array of d numbers",
+QUESTION = read_question(
+    "average-of-any-subset",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
         N,
@@ -181,37 +148,14 @@ QUESTION = Question(
     best=lambda instance, query: compare_with_shortest(query, *_demand(instance)),
 )
 
-CLAIM = Claim(
-    name="average-of-any-subset",
-    topic="attention",
-    statement="The same idea extends to any subset of the values: some query averages them.",
-    formula="for every $S$ there is $q$ with $alpha_i >= 1/(|S| + eps)$ for every $i$ in $S$",
-    sources=(Source("self-attention-written", "(c)", note="its first sentences"),),
-    parameters=(
-        number_of_keys(),
-        Parameter(name="s", default=3, meaning="how many keys the subset has", whole=True, least=1, most=10**9),
-        slack(),
-    ),
-    readings=(
-        Reading(
-            name="orthonormal keys",
-            statement="Orthonormal keys: every subset can be averaged within every $eps > 0$.",
-            check=check_orthonormal_keys,
-        ),
-        Reading(
-            name="any keys",
-            statement="Any distinct keys: every subset can be averaged within every $eps > 0$.",
-            check=check_arbitrary_keys,
-            ignores=("n", "s", "eps"),
-        ),
-        Reading(
-            name="faces",
-            statement="Any keys: a subset can be averaged within every $eps$ exactly when it is the keys of a face.",
-            check=check_faces_of_a_square,
-            ignores=("n", "s", "eps"),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "average-of-any-subset",
+    checks={
+        "orthonormal keys": check_orthonormal_keys,
+        "any keys": check_arbitrary_keys,
+        "faces": check_faces_of_a_square,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.attention import attend
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import (
     ENCLOSED,
     EPS,
@@ -24,8 +22,8 @@ from regard.coursework.query_questions import (
     share_ruling,
     sharp_precision,
 )
-from regard.coursework.question import Instance, Question
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.question import Instance, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -127,21 +125,9 @@ def _distance_witness(output: list[float], values: list[list[float]], eps: float
         return Witness(distance([Fraction(x) for x in output]), ">", bound)
 
 
-def prove(*, n: int, eps: float, tilt: float) -> str:
+def proof_numbers(*, n: int, eps: float, tilt: float) -> dict[str, object]:
     T = strength(n, eps)
-    return f"""\
-Orthonormal keys, $q = T (k_a + k_b)$: the scores are $T$ for $a$ and $b$, and 0 for the others. So $alpha_a = alpha_b =
-1/(2 + R)$ with $R = (n-2) e^-T$, and each other key has $e^-T/(2 + R)$.
-
-$c - (v_a + v_b)/2 =$ sum over the others of $alpha_i (v_i - (v_a + v_b)/2)$, because $alpha_a = alpha_b =$ ($1 -$ sum
-of the others)/2. So $||c - (v_a+v_b)/2|| = R/(2+R) ||w - (v_a+v_b)/2|| <= R/(2+R) D$, $w$ the mean of the other values
-and $D$ the largest distance of one of them from $(v_a+v_b)/2$.
-
-$R$ falls to 0 as $T$ grows: the output comes as close as one likes. $R = eps$ at $T = ln((n-2)/eps)$, where both
-weights are $1/(2+eps)$ and the distance is at most $eps/(2+eps) D$.
-
-Here $n = {n}$, $eps = {eps:g}$: $T = {T:.6g}$, $||q|| = {T * math.sqrt(2):.6g}$, distance at most
-${at_most(eps / (2 + eps), 6)} D$."""
+    return {"T": T, "norm": T * math.sqrt(2), "distance": at_most(eps / (2 + eps), 6)}
 
 
 def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
@@ -184,18 +170,8 @@ def _demand(instance: Instance) -> tuple[Any, list[int], float]:
     return given["keys"], [given["a"], given["b"]], given["eps"]
 
 
-QUESTION = Question(
-    function="query",
-    arguments={
-        "keys": "an n x d array of orthonormal keys, one row each",
-        "a": "the index of one key",
-        "b": "the index of another",
-        "eps": "a number with 0 < eps < 1",
-    },
-    statement="Orthonormal keys: there is a query whose output is close to (v_a + v_b)/2.",
-    task="A query that gives the keys $a$ and $b$ a weight of at least $1/(2+eps)$ each, so that the output is within "
-    "$eps/(2+eps)$ times the values' spread of their average.",
-    returns="a query, an array of d numbers",
+QUESTION = read_question(
+    "average-of-two",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(N, EXTRA, EPS),
     make=two_of_the_keys,
@@ -206,39 +182,10 @@ QUESTION = Question(
     best=lambda instance, query: compare_with_shortest(query, *_demand(instance)),
 )
 
-CLAIM = Claim(
-    name="average-of-two",
-    topic="attention",
-    statement="Orthonormal keys: there is a query whose output is close to $(v_a + v_b)/2$; say how close.",
-    formula="$q = T (k_a + k_b)$:  $||c - (v_a + v_b)/2|| <= R/(2+R) D$,  $R = (n-2) e^-T$,  "
-    "$D$ the largest distance of another value from $(v_a + v_b)/2$",
-    sources=(
-        Source("sequence-models-hw3", "3(b)"),
-        Source("cs224n-w25-a4", "1-2"),
-        Source("self-attention-written", "(b)ii"),
-    ),
-    parameters=(
-        number_of_keys(),
-        slack(),
-        Parameter(
-            name="tilt", default=0.0, meaning="$q = T$ ($k_a +$ (1-tilt) $k_b$), 0 in the answer", least=-1, most=1
-        ),
-    ),
-    readings=(
-        Reading(
-            name="as close as you like",
-            statement="For every $eps > 0$ some $q$ gives $a$ and $b$ at least $1/(2+eps)$ each, so that $c$ is "
-            "within $eps/(2+eps) D$ of the average.",
-            check=check_arbitrarily_close,
-        ),
-        Reading(
-            name="as attend computes it",
-            statement="The output that attend computes for that $q$ is within the bound (and 1e-14 for rounding), on "
-            "random values.",
-            check=check_computed_by_attend,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "average-of-two",
+    checks={"as close as you like": check_arbitrarily_close, "as attend computes it": check_computed_by_attend},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

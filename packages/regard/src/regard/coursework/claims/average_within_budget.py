@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.adversary import attack
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import (
     ENCLOSED,
     EPS,
@@ -25,8 +23,8 @@ from regard.coursework.query_questions import (
     share_ruling,
     sharp_precision,
 )
-from regard.coursework.question import Instance, Question, Ruling, format_distinctly, inequality, worst_ruling
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.question import Instance, Ruling, format_distinctly, inequality, read_question, worst_ruling
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
@@ -149,33 +147,10 @@ def check_every_eps(*, n: int, eps: float, factor: float) -> Verdict:
     )
 
 
-def prove(*, n: int, eps: float, factor: float) -> str:
+def proof_numbers(*, n: int, eps: float, factor: float) -> dict[str, object]:
     T = math.log(max(n - 2, 0) / eps) if n > 2 else -math.inf
     exact = f"${T:.6g} sqrt(2*{n - 2}/{n}) = {shortest_norm(n, eps):.6g}$" if n - 2 > eps else "0, as $q = 0$ is enough"
-    return f"""\
-Write $L = ln(n/eps)$, at least 0 for $0 < eps <= n$, and take $q = L (k_0 + k_1)$, of norm $sqrt(2) L$, half the
-budget. The scores are $L$ for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so $alpha_0 = alpha_1 = 1/(2
-+ (n-2) e^-L)$, and $(n-2) e^-L = (n-2) eps/n < eps$. So both are at least $1/(2+eps)$. Twice that query, of norm $2
-sqrt(2) L$, does so too.
-
-The shortest, where $q = 0$ is enough. $q = 0$ gives every key $1/n$, which is at least $1/(2+eps)$ exactly when $n - 2
-<= eps$. So for $n = 2$, and for $eps >= n - 2$, the shortest query is 0.
-
-The shortest, for $n >= 3$ and $eps < n - 2$. Let the demand hold for some $q$. Then sum over $i > 1$ of $e^(s_i - s_0)
-<= 1 + eps - e^(s_1 - s_0)$, and the same with 0 and 1 exchanged; adding the two and using $e^x + e^-x >= 2$, sum over
-$i > 1$ of $(e^(s_i - s_0) + e^(s_i - s_1)) <= 2 eps$. By convexity the left side is at least $2 (n-2) e^-D$, $D = (s_0
-+ s_1)/2 -$ mean of the other scores, hence $D >= ln((n-2)/eps) = T$, and $T > 0$.
-
-$D = q.u$ with $u = (k_0 + k_1)/2 -$ (mean of the others), and $||u||^2 = 1/2 + 1/(n-2) = n/(2(n-2))$. So $||q|| >=
-D/||u|| >= T/||u|| = T sqrt(2(n-2)/n)$, attained by $q = T u/||u||^2$: its scores of 0 and 1 are equal, those of the
-others are equal and $T$ below, so $(n-2) e^-T = eps$ and both weights are $1/(2+eps)$ exactly.
-
-Against the budget: where $q = 0$ is enough nothing is needed. Otherwise $0 < T < L$ and $sqrt(2(n-2)/n) < sqrt(2)$, so
-less than half of $2 sqrt(2) L$ is needed. No factor below $sqrt(2)$ is enough for all $n$ and $eps$: needed/L tends to
-$sqrt(2(n-2)/n)$ as $eps -> 0$, and that to $sqrt(2)$ as $n$ grows.
-
-Here $n = {n}$, $eps = {eps:g}$: the budget is {2 * math.sqrt(2) * math.log(n / eps):.6g}, the shortest query has norm
-{exact}."""
+    return {"budget": 2 * math.sqrt(2) * math.log(n / eps), "exact": exact}
 
 
 def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
@@ -202,15 +177,8 @@ def judge_average_within_budget(instance: Instance, query: Any) -> Ruling:
     return worst_ruling(share_ruling(query, keys, [0, 1], eps), norm_ruling(query, budget, "2 sqrt(2) ln(n/eps)"))
 
 
-QUESTION = Question(
-    function="query",
-    arguments={
-        "keys": "an n x d array of orthonormal keys, one row each",
-        "eps": "a number with 0 < eps < 1",
-    },
-    task="A query of norm at most $2 sqrt(2) ln(n/eps)$ that gives the keys 0 and 1 a weight of at least $1/(2+eps)$ "
-    "each.",
-    returns="a query, an array of d numbers",
+QUESTION = read_question(
+    "average-within-budget",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(N, EXTRA, EPS),
     make=query_instance,
@@ -220,45 +188,10 @@ QUESTION = Question(
     best=lambda instance, query: compare_with_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"]),
 )
 
-CLAIM = Claim(
-    name="average-within-budget",
-    topic="attention",
-    statement="Orthonormal keys: some $q$ of norm at most $2 sqrt(2) ln(n/eps)$ gives keys 0 and 1 at least "
-    "$1/(2+eps)$ each.",
-    formula="there is $q$, $||q|| <= 2 sqrt(2) ln(n/eps)$:  $alpha_0$, $alpha_1 >= 1/(2+eps)$",
-    sources=(Source("attention-position-svd", "Attention (b)", note="its keys 1 and 2 are our 0 and 1"),),
-    parameters=(
-        number_of_keys(),
-        Parameter(name="eps", default=0.01, meaning="how much the rest may get", least=1e-200, most=1e9),
-        Parameter(
-            name="factor",
-            default=2 * math.sqrt(2),
-            meaning="of the budget, $2 sqrt(2)$ in the statement",
-            least=0.001,
-            most=99,
-        ),
-    ),
-    readings=(
-        Reading(
-            name="as stated",
-            statement="For every $n >= 2$ and $0 < eps <= n$ (the set asks for $eps < 1$) there is such a query.",
-            check=check_within_budget,
-        ),
-        Reading(
-            name="half the budget",
-            statement="Already $sqrt(2) ln(n/eps)$ is enough $(0 < eps <= n)$: the stated budget, $2 sqrt(2) "
-            "ln(n/eps)$, is at least twice what is needed.",
-            check=check_half_budget,
-            ignores=("factor",),
-        ),
-        Reading(
-            name="every eps",
-            statement="For every $n >= 2$ and every $eps > 0$ there is such a query: the question itself sets no "
-            "limit.",
-            check=check_every_eps,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "average-within-budget",
+    checks={"as stated": check_within_budget, "half the budget": check_half_budget, "every eps": check_every_eps},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
+from regard.coursework.parameters import number_of_keys
 from regard.coursework.query_questions import EPS
-from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size, format_distinctly, inequality
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
+from regard.coursework.question import SLACK, Best, Instance, Ruling, Size, format_distinctly, inequality, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -97,23 +96,8 @@ def _margin_witnesses(n: int, eps: float, margin: float) -> tuple[Witness, Witne
         return Witness(crowded, ">", balls.ball(eps)), Witness(alone, "<", balls.ball(eps))
 
 
-def prove(*, n: int, eps: float, shift: float) -> str:
-    return f"""\
-"Almost all its mass on $j$" is read as $alpha_j >= 1/(1+eps)$; margin $m = s_j - max$ over $i != j$ of $s_i$.
-
-$alpha_j = 1/(1 + R)$ with $R =$ sum over $i != j$ of $e^(s_i - s_j)$, so $alpha_j >= 1/(1+eps)$ exactly when $R <=
-eps$.
-
-Enough: every term is at most $e^-m$, so $R <= (n-1) e^-m <= eps$ once $m >= ln((n-1)/eps)$. With all others equal $R$
-is exactly $(n-1) e^-m$, so no smaller margin is enough for all scores.
-
-Necessary: $R >= e^-m$, so $R <= eps$ forces $m >= ln(1/eps)$; for $n > 2$ the other terms are positive and $m >
-ln(1/eps)$. Sending them to $-infinity$ brings $R$ as near to $e^-m$ as one likes, so no larger margin is necessary.
-
-Exactly: $R = e^(M - s_j)$, $M$ the LSE of the others, so the condition is $s_j - M >= ln(1/eps)$.
-
-Here $n = {n}$, $eps = {eps:g}$: a margin of {math.log((n - 1) / eps):.6g} is always enough, one below
-{at_least(math.log(1 / eps), 6)} never, in between the other scores decide."""
+def proof_numbers(*, n: int, eps: float, shift: float) -> dict[str, object]:
+    return {"enough": math.log((n - 1) / eps), "necessary": at_least(math.log(1 / eps), 6)}
 
 
 def draw(figure: Any, *, n: int, eps: float, shift: float) -> None:
@@ -163,57 +147,20 @@ def smallest_margin(instance: Instance, margin: float) -> Best | None:
     return Best(yours=margin, best=least) if least > 0 else None
 
 
-QUESTION = Question(
-    function="margin",
-    arguments={"n": "how many keys there are, at least 2", "eps": "a number with 0 < eps < 1"},
-    task="A margin that is always enough: whenever $s_j$ exceeds every other of the $n$ scores by at least it, "
-    "$alpha_j >= 1/(1+eps)$. The smaller the better.",
-    returns="one number",
+QUESTION = read_question(
+    "copying-condition",
     shape=lambda given: (),
     sizes=(Size(parameter=number_of_keys(), ladder=(2, 3, 4, 5, 10, 100, 10**6)), EPS),
     make=number_and_slack,
     judge=judge_margin,
-    decided="The worst case, all other scores exactly the margin behind, was computed with error bounds, with eps "
-    "taken 1 + 1e-9 times as large: exact for each n and eps.",
     measure="it is {} the smallest margin that is always enough (proved)",
     best=smallest_margin,
 )
 
-CLAIM = Claim(
-    name="copying-condition",
-    topic="attention",
-    statement="Attention puts almost all its mass on key $j$ exactly when $s_j$ exceeds every other score by enough.",
-    formula="$alpha_j >= 1/(1+eps)  <=>  s_j - max_(i != j) s_i$ is large enough; how large?",
-    sources=(
-        Source("sequence-models-hw3", "3(a)i"),
-        Source("cs224n-w25-a4", "1-1"),
-        Source("self-attention-written", "(a)ii"),
-        Source("cse151b-hw4", "1A.ii"),
-    ),
-    parameters=(
-        number_of_keys(),
-        slack(),
-        Parameter(name="shift", default=0.0, meaning="added to both thresholds, to see them fail", least=-50, most=50),
-    ),
-    readings=(
-        Reading(
-            name="enough",
-            statement="$s_j >= s_i + ln((n-1)/eps) +$ `shift` (0) for every $i != j$ implies $alpha_j >= 1/(1+eps)$.",
-            check=check_sufficient,
-        ),
-        Reading(
-            name="necessary",
-            statement="$alpha_j >= 1/(1+eps)$ implies $s_j >= s_i + ln(1/eps) +$ `shift` (0) for every $i != j$.",
-            check=check_necessary,
-        ),
-        Reading(
-            name="one threshold",
-            statement="One number $m(n, eps)$ decides: $alpha_j >= 1/(1+eps)$ exactly when the margin is at least $m$.",
-            check=check_one_threshold,
-            ignores=("shift",),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "copying-condition",
+    checks={"enough": check_sufficient, "necessary": check_necessary, "one threshold": check_one_threshold},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -8,21 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import EPS
 from regard.coursework.question import (
     Best,
     Instance,
-    Question,
     Ruling,
     bound_ruling,
     format_distinctly,
     inequality,
     make_size,
+    read_question,
 )
-from regard.coursework.verdict import Reading, Verdict, Witness, explained_verdict, holds, refuted_verdict
+from regard.coursework.verdict import Verdict, Witness, explained_verdict, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.written_numbers import at_most, in_full
 
@@ -70,17 +68,8 @@ def check_in_words(*, n: int, eps: float, diameter: float, factor: float) -> Ver
     )
 
 
-def prove(*, n: int, eps: float, diameter: float, factor: float) -> str:
-    return f"""\
-$c - v_j =$ sum over $i$ of $alpha_i (v_i - v_j)$, where the term $i = j$ is 0. By the triangle inequality $||c - v_j||
-<=$ sum over $i != j$ of $alpha_i ||v_i - v_j|| <= (1 - alpha_j) D$, $D = max_i ||v_i - v_j||$.
-
-$alpha_j >= 1/(1+eps)$ means $1 - alpha_j <= eps/(1+eps)$, which is the bound. Equality: $alpha_j = 1/(1+eps)$ and all
-other values at the same point at distance $D$.
-
-Values of norm at most 1 have $D <= 2$, so then $||c - v_j|| <= 2 eps/(1+eps)$.
-
-Here $eps = {eps:g}$, $D = {diameter:g}$: $||c - v_j|| <= {at_most(eps / (1 + eps) * diameter, 6)}$."""
+def proof_numbers(*, n: int, eps: float, diameter: float, factor: float) -> dict[str, object]:
+    return {"bound": at_most(eps / (1 + eps) * diameter, 6)}
 
 
 def draw(figure: Any, *, n: int, eps: float, diameter: float, factor: float) -> None:
@@ -126,14 +115,8 @@ def judge_bound(instance: Instance, bound: float) -> Ruling:
     )
 
 
-QUESTION = Question(
-    function="bound",
-    arguments={
-        "eps": "a number with 0 < eps < 1; alpha_j is at least 1/(1+eps)",
-        "distance": "no value is farther than this from v_j",
-    },
-    task="How far the output $c$ can be from $v_j$ at most. The smaller the better.",
-    returns="one number, at least ||c - v_j|| whatever the number of keys and the values",
+QUESTION = read_question(
+    "copying-output",
     shape=lambda given: (),
     sizes=(
         EPS,
@@ -141,49 +124,18 @@ QUESTION = Question(
     ),
     make=slack_and_distance,
     judge=judge_bound,
-    decided="Exact for each eps and distance: the case that was tried is the worst there is, by the proof.",
     measure="it is {} the smallest bound that is true (attained)",
     best=lambda instance, bound: Best(yours=bound, best=_largest_distance(instance)),
 )
 
-CLAIM = Claim(
-    name="copying-output",
-    topic="attention",
-    statement="When almost all the mass is on key $j$, the output $c$ is close to $v_j$; say how close.",
-    formula="$alpha_j >= 1/(1+eps)  =>  ||c - v_j|| <= eps/(1+eps) max_i ||v_i - v_j||$",
-    sources=(
-        Source("sequence-models-hw3", "3(a)ii"),
-        Source("cs224n-w25-a4", "1-1"),
-        Source("self-attention-written", "(a)iii", also="(a)iv"),
-        Source("cse151b-hw4", "1A.iii", also="1A.iv"),
-    ),
-    parameters=(
-        number_of_keys(),
-        slack(),
-        Parameter(name="diameter", default=1.0, meaning="$D$, how far values are from $v_j$", above=0, most=1e100),
-        Parameter(name="factor", default=1.0, meaning="in front of the bound, 1 in ours", above=0, most=100),
-    ),
-    readings=(
-        Reading(
-            name="relative to the values",
-            statement="$||c - v_j|| <= eps/(1+eps) D$, where $D$ is the largest distance of a value from $v_j$.",
-            check=check_relative_to_the_values,
-            ignores=("n",),
-        ),
-        Reading(
-            name="whatever the values",
-            statement="A small $eps$ makes $||c - v_j||$ small, whatever the values.",
-            check=check_whatever_the_values,
-            ignores=("n", "diameter", "factor"),
-        ),
-        Reading(
-            name="in words",
-            statement="Say what it means intuitively, in two sentences.",
-            check=check_in_words,
-            ignores=("n", "eps", "diameter", "factor"),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "copying-output",
+    checks={
+        "relative to the values": check_relative_to_the_values,
+        "whatever the values": check_whatever_the_values,
+        "in words": check_in_words,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -12,9 +12,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import (
     ENCLOSED,
     EPS,
@@ -24,8 +22,8 @@ from regard.coursework.query_questions import (
     norm_ruling,
     share_ruling,
 )
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, inequality, make_size, worst_ruling
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.question import LARGEST, Instance, Ruling, inequality, make_size, read_question, worst_ruling
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -137,32 +135,9 @@ def _small_factor_verdict(n: int, eps: float, factor: float) -> Verdict:
     )
 
 
-def prove(*, n: int, eps: float, factor: float) -> str:
+def proof_numbers(*, n: int, eps: float, factor: float) -> dict[str, object]:
     L = math.log(n / eps)
-    return f"""\
-Write $L = ln(n/eps) > 0$ and take $q = 2 L k_0$ ($k_0$ is the statement's key 1). Its norm is $2 L$, as $k_0$ is a unit
-vector. ($n = 1$: the only key has the weight 1 for every $q.$)
-
-For unit keys $k_0.k_0 - k_i.k_0 = ||k_i - k_0||^2 / 2 >= 1/2$, so every score $s_i$ is at least $2 L / 2 = L$ below
-$s_0$.
-
-The others together have sum of $e^(s_i - s_0) <= (n-1) e^-L = (n-1) eps/n < eps$, hence $alpha_0 >= 1/(1+eps)$.
-
-The same with $L' = ln((n-1)/eps)$ gives $<= eps$ exactly: norm $2 ln((n-1)/eps)$ is enough $(n >= 2)$.
-
-No less will do for $n >= 3$, in three dimensions or more. Let the others be $k_0/2 + (sqrt(3)/2) w_i$ with $n - 1$ unit
-vectors $w_i$ that are orthogonal to $k_0$ and add up to 0: evenly around a circle. They are unit keys at distance
-exactly 1 from $k_0$, and their mean is $k_0/2$. For any $q$, sum $e^(s_i - s_0) >= (n-1) e^m$ by convexity, $m =
--q.k_0/2$ the mean of the $s_i - s_0$, and that is at most $eps$ only if $q.k_0 >= 2 ln((n-1)/eps)$, so $||q|| >= 2
-ln((n-1)/eps)$. In the plane only two $w$ are orthogonal to $k_0$, $w$ and $-w$: half of the others at each place do the
-same if $n$ is odd, as keys may repeat.
-
-n = 2: the mean of the others is the other key, at distance $r >= 1$ from $k_0$, and the shortest query has the norm
-$ln(1/eps)/r$, at most $ln(1/eps)$. No factor below 2 is enough for all $n$ and $eps$: $2 ln((n-1)/eps) / ln(n/eps) ->
-2$ as $eps -> 0$.
-
-Here $n = {n}$, $eps = {eps:g}$: $L = {L:.6g}$, the budget {2 * L:.6g}, the worst keys need
-{_longest_norm(n, eps):.6g}."""
+    return {"L": L, "budget": 2 * L, "longest": _longest_norm(n, eps)}
 
 
 def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
@@ -202,14 +177,8 @@ def judge_copy_within_budget(instance: Instance, query: Float) -> Ruling:
     return worst_ruling(share_ruling(query, keys, [0], eps), norm_ruling(query, budget, "2 ln(n/eps)"))
 
 
-QUESTION = Question(
-    function="query",
-    arguments={
-        "keys": "an n x d array of unit keys, one row each; keys 1, 2, ... are at distance at least 1 from key 0",
-        "eps": "a number with 0 < eps < 1",
-    },
-    task="A query of norm at most $2 ln(n/eps)$ that gives key 0 a weight of at least $1/(1+eps)$.",
-    returns="a query, an array of d numbers",
+QUESTION = read_question(
+    "copying-within-budget",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
         N,
@@ -224,29 +193,10 @@ QUESTION = Question(
     best=lambda instance, query: compare_with_shortest(query, instance.given["keys"], [0], instance.given["eps"]),
 )
 
-CLAIM = Claim(
-    name="copying-within-budget",
-    topic="attention",
-    statement="Unit keys, every other key at distance at least 1 from key 0: some $q$ of norm at most $2 ln(n/eps)$ "
-    "gives key 0 the weight $1/(1+eps)$.",
-    formula="$||k_i|| = 1$, $||k_i - k_0|| >= 1$, $0 < eps < 1  =>$  there is $q$, $||q|| <= 2 ln(n/eps)$, $alpha_0 "
-    ">= 1/(1+eps)$",
-    sources=(Source("attention-position-svd", "Attention (a)", note="its key 1 is our key 0"),),
-    parameters=(
-        number_of_keys(least=1),
-        slack(),
-        Parameter(
-            name="factor", default=2.0, meaning="the constant of the budget, 2 in the statement", above=0, most=99
-        ),
-    ),
-    readings=(
-        Reading(
-            name="as stated",
-            statement="For every $n >= 1$, every $0 < eps < 1$ and all such keys there is such a query.",
-            check=check_within_budget,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "copying-within-budget",
+    checks={"as stated": check_within_budget},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -8,12 +8,10 @@ import flint
 import numpy as np
 
 from regard.coursework.answers.report import literal
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import orthonormal_rows
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
+from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.errors import InputError
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.written_numbers import at_most
@@ -92,7 +90,7 @@ def _refuse(d: int, m: int) -> None:
         raise InputError(f"extract-from-sum: A has m = {m} columns and B the other d - m; choose m below d = {d}.")
 
 
-def prove(*, d: int, m: int) -> str:
+def proof_numbers(*, d: int, m: int) -> dict[str, object]:
     _refuse(d, m)
     Q = rational_orthogonal(d, np.random.default_rng(0))
     A, B = columns(Q, range(m)), columns(Q, range(m, d))
@@ -101,17 +99,7 @@ def prove(*, d: int, m: int) -> str:
     v_a, both = A * x, A * x + B * y
     again = recovery_matrix(A) * both
     shown = [", ".join(str(vector[i, 0]) for i in range(d)) for vector in (v_a, both, again)]
-    return f"""\
-Let $M = A A^T$, $v_a = A x$ and $v_b = B y$. Orthonormal columns mean $A^T A = I$; mutually orthogonal bases mean $A^T
-B = 0$. Then $M (v_a + v_b) = A (A^T A) x + A (A^T B) y = A x = v_a$.
-
-Here $d = {d}$, with {m} and {d - m} basis vectors, in exact fractions:
-
-$v_a =$ ({shown[0]});
-
-$v_a + v_b =$ ({shown[1]});
-
-$M (v_a + v_b) =$ ({shown[2]})."""
+    return {"rest": d - m, "v_a": shown[0], "both": shown[1], "again": shown[2]}
 
 
 def draw(figure: Any, *, d: int, m: int) -> None:
@@ -146,14 +134,8 @@ def judge_recovery(instance: Instance, M: Any) -> Ruling:
     return Ruling(room=1e-9 - off, said="M (v_a + v_b) = {}, and v_a = {}".format(*shown))
 
 
-QUESTION = Question(
-    function="matrix",
-    arguments={
-        "A": "a d x m array with orthonormal columns; B, which you do not see, is orthonormal and orthogonal to A"
-    },
-    task="A matrix $M$, built from $A$ alone, with $M (v_a + v_b) = v_a$ for every $v_a$ in $span(A)$ and $v_b$ in "
-    "$span(B)$.",
-    returns="a d x d array",
+QUESTION = read_question(
+    "extract-from-sum",
     shape=lambda given: (len(given["A"]),) * 2,
     sizes=(
         make_size("d", "the dimension", (2, 3, 5, 8), whole=True, least=2, most=LARGEST),
@@ -162,38 +144,12 @@ QUESTION = Question(
     fits=lambda d, m: m < d,
     make=two_spans,
     judge=judge_recovery,
-    decided="M (v_a + v_b) was computed in float64 and compared with v_a, to 1e-9 of its length.",
 )
 
-CLAIM = Claim(
-    name="extract-from-sum",
-    topic="attention",
-    statement="A and $B$ orthonormal and mutually orthogonal: a matrix built from $A$ alone recovers $v_a$ from $v_a "
-    "+ v_b$.",
-    formula="$v_a$ in $span(A)$, $v_b$ in $span(B)$, $A^T A = I$, $A^T B = 0$:  $M (v_a + v_b) = v_a$  with  $M = A "
-    "A^T$",
-    sources=(Source("self-attention-written", "(b)i"),),
-    parameters=(
-        Parameter(name="d", default=5, meaning="the dimension", whole=True, least=2, most=12),
-        Parameter(
-            name="m", default=2, meaning="how many columns $A$ has ($B$ has $d - m$)", whole=True, least=1, most=11
-        ),
-    ),
-    readings=(
-        Reading(
-            name="orthogonal spans",
-            statement="For orthonormal $A$ and $B$ with $A^T B = 0$, $M = A A^T$ gives $M (v_a + v_b) = v_a$ for all "
-            "$v_a$, $v_b$.",
-            check=check_orthogonal_spans,
-        ),
-        Reading(
-            name="any spans",
-            statement="The same for spans that are not orthogonal, still with a matrix built from $A$ alone.",
-            check=check_any_spans,
-            ignores=("d", "m"),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "extract-from-sum",
+    checks={"orthogonal spans": check_orthogonal_spans, "any spans": check_any_spans},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

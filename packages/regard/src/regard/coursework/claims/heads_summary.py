@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from regard.coursework.averaging_error import designed_error
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import noise_parameters
-from regard.coursework.problem_sets import Source
-from regard.coursework.verdict import Reading, Verdict, explained_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.verdict import Verdict, explained_verdict
 from regard.pictures import BLUE, ORANGE, axes
 
 
@@ -30,16 +28,6 @@ def check_in_words(*, n: int, iso: float, scale: float) -> Verdict:
     )
 
 
-def prove(*, n: int, iso: float, scale: float) -> str:
-    return """\
-One head. $alpha_a/alpha_b = e^(s_a - s_b)$: equal weights need $|s_a - s_b|$ small, while large scores (to silence the
-others) multiply any difference between the two. See small-noise-keeps-the-average and one-head-swings.
-
-Two heads. Head 1 only needs $s_a - s_l$ to be large for every $l$, which is an inequality with room to spare, not an
-equation: noise that keeps it large changes nothing. See two-heads-average and two-heads-steady, also for what
-remains."""
-
-
 def draw(figure: Any, *, n: int, iso: float, scale: float) -> None:
     made = axes(
         figure,
@@ -56,14 +44,4 @@ def draw(figure: Any, *, n: int, iso: float, scale: float) -> None:
     made.bar_label(drawn, [f"{value:.2g}" for value, _ in bars.values()])
 
 
-CLAIM = Claim(
-    name="heads-summary",
-    topic="noise",
-    statement="Why several heads overcome one head's weakness.",
-    formula="one head: $s_a = s_b$, an equation; a head each: $s_a >> s_l$, an inequality",
-    sources=(Source("cs224n-w25-a4", "1-5"),),
-    parameters=noise_parameters(iso=0.01),
-    readings=(Reading(name="in words", statement="Say why, with numbers.", check=check_in_words),),
-    prove=prove,
-    draw=draw,
-)
+CLAIM = read_claim("heads-summary", checks={"in words": check_in_words}, draw=draw)

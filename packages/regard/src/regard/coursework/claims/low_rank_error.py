@@ -7,20 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.question import (
     Best,
     Instance,
-    Question,
     Ruling,
     bound_ruling,
     format_distinctly,
     make_size,
+    read_question,
     worst_ruling,
 )
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.written_numbers import in_full
 
@@ -75,24 +73,11 @@ def check_rank_exactly(*, rows: int, columns: int, k: int, factor: float) -> Ver
     )
 
 
-def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
+def proof_numbers(*, rows: int, columns: int, k: int, factor: float) -> dict[str, object]:
     matrix = np.random.default_rng(0).standard_normal((rows, columns))
     sigma, norm = np.linalg.svd(matrix, compute_uv=False), float(np.linalg.norm(matrix))
     own = f"{sigma[k - 1]:.6g}" if k <= len(sigma) else "0"
-    return f"""\
-If $k >$ min(rows, columns), A itself has rank at most $k-1$: $B = A$ has the error 0. So let $k <=$ min(rows, columns),
-and write $A =$ sum of $sigma_i u_i v_i^T$ over $i = 1$, ..., min(rows, columns), with orthonormal $u_i$, orthonormal
-$v_i$ and falling $sigma_i >= 0$.
-
-Let $B$ be the sum of the first $k-1$ terms, of rank at most $k-1$. $A - B =$ sum over $i >= k$ of $sigma_i u_i v_i^T$
-has the largest singular value $sigma_k$, so $||A - B|| = sigma_k$, and $sigma_k <= ||A||_F/sqrt(k)$ by singular-tail.
-
-No $B$ of rank at most $k-1$ does better: its kernel has dimension at least (columns) $- (k-1)$, and the span of $v_1$,
-..., $v_k$ has dimension $k$, together more than (columns), so they share a unit vector $x =$ sum of $x_i v_i$. Then
-$||(A - B) x||^2 = ||A x||^2 =$ sum over $i <= k$ of $sigma_i^2 x_i^2 >= sigma_k^2$. So the bound is attained exactly
-where $sigma_k = ||A||_F/sqrt(k)$: by $A = 0$, and by $k$ equal singular values and no others.
-
-Here a random ${rows} x {columns}$ matrix (seed 0), $k = {k}$: the error is {own}, the bound {norm / np.sqrt(k):.6g}."""
+    return {"own": own, "bound": norm / np.sqrt(k)}
 
 
 def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
@@ -146,11 +131,8 @@ def compare_with_best_rank(instance: Instance, B: Any) -> Best | None:
     return Best(yours=float(np.linalg.norm(A - B, 2)), best=best) if best > 1e-9 * np.linalg.norm(A) else None
 
 
-QUESTION = Question(
-    function="approximation",
-    arguments={"A": "a matrix, rows x columns", "k": "a whole number from 1 to min(rows, columns)"},
-    task="A matrix $B$ of rank at most $k - 1$ with the spectral norm $||A - B|| <= ||A||_F/sqrt(k)$.",
-    returns="a matrix of the shape of A",
+QUESTION = read_question(
+    "low-rank-error",
     shape=lambda given: given["A"].shape,
     sizes=(
         *(
@@ -163,38 +145,14 @@ QUESTION = Question(
     make=a_matrix,
     judge=judge_error,
     traps=nearly_rank_one,
-    decided="Norms and ranks by LAPACK's singular values in float64, to one part in 10^9.",
     measure="its error is {} sigma_k, the least there is (Eckart, Young, Mirsky)",
     best=compare_with_best_rank,
 )
 
-CLAIM = Claim(
-    name="low-rank-error",
-    topic="rank",
-    statement="Some $B$ of rank $k-1$ has a spectral-norm error of at most the Frobenius norm over $sqrt(k)$.",
-    formula="there is $B$, rank $B <= k-1$:  $||A - B|| <= ||A||_F / sqrt(k)$",
-    sources=(Source("attention-position-svd", "SVD (c)"),),
-    parameters=(
-        Parameter(name="rows", default=7, meaning="rows of the matrix", whole=True, least=1, most=300),
-        Parameter(name="columns", default=11, meaning="columns of the matrix", whole=True, least=1, most=300),
-        Parameter(name="k", default=3, meaning="one more than the rank, from 1", whole=True, least=1, most=1000),
-        Parameter(name="factor", default=1.0, meaning="in front of the bound, 1 in the statement", above=0, most=100),
-    ),
-    readings=(
-        Reading(
-            name="rank at most k-1",
-            statement="For every matrix and every $k >= 1$ some $B$ of rank at most $k-1$ has an error of at most "
-            "`factor` (1) times $||A||_F/sqrt(k)$.",
-            check=check_rank_at_most,
-        ),
-        Reading(
-            name="rank exactly k-1",
-            statement="For every matrix and every $k >= 1$ there is such $a B$ of rank exactly $k-1$.",
-            check=check_rank_exactly,
-            ignores=("rows", "columns", "k", "factor"),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "low-rank-error",
+    checks={"rank at most k-1": check_rank_at_most, "rank exactly k-1": check_rank_exactly},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

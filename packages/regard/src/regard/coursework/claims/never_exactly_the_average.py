@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from regard.attention import attend
-from regard.coursework.claim import Claim
+from regard.coursework.claim import read_claim
 from regard.coursework.parameters import number_of_keys
-from regard.coursework.problem_sets import Source
-from regard.coursework.question import Instance, Question, Ruling, Size, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
+from regard.coursework.question import Instance, Ruling, Size, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 MOST = 64  # keys that attend is tried on: what underflows there does so among more
@@ -98,22 +97,15 @@ def check_in_float64(*, n: int) -> Verdict:
     )
 
 
-def prove(*, n: int) -> str:
+def proof_numbers(*, n: int) -> dict[str, object]:
     T = 10.0
     rest = (n - 2) * math.exp(-T) / (2 + (n - 2) * math.exp(-T))
-    return f"""\
-Affinely independent values (orthonormal ones, for example): $c = sum_i alpha_i v_i = (v_a + v_b)/2$ with weights that
-sum to 1 on both sides forces $alpha =$ ($1/2, 1/2, 0$, ..., 0), because affine coordinates are unique.
-
-But $alpha_i = e^(s_i)/Z > 0$ for every $i$. So for $n >= 3$ it cannot be: never exactly, whatever keys and query.
-
-For $n = 2$ the only demand is $alpha_a = alpha_b$, that is $s_a = s_b$, that is $q$ orthogonal to $k_a - k_b$; $q = 0$
-does it.
-
-Without independence it can happen for $n >= 3$: values -1, 1, 0 and $q = 0$ give $c = 0 = (-1 + 1)/2$.
-
-Here $n = {n}$: $q = {T:g} (k_a + k_b)$ leaves the others {rest:.3g} in all, $q = {2 * T:g} (k_a + k_b)$ leaves
-{(n - 2) * math.exp(-2 * T) / (2 + (n - 2) * math.exp(-2 * T)):.3g}; neither is 0."""
+    return {
+        "T": T,
+        "rest": rest,
+        "twice": 2 * T,
+        "rest_at_twice": (n - 2) * math.exp(-2 * T) / (2 + (n - 2) * math.exp(-2 * T)),
+    }
 
 
 def draw(figure: Any, *, n: int) -> None:
@@ -164,14 +156,8 @@ def judge_average(instance: Instance, query: Any) -> Ruling:
     return Ruling(room=1.0 if exact else -1.0, said=f"over the real numbers c is not exactly the average: {why}")
 
 
-QUESTION = Question(
-    function="query",
-    arguments={
-        "keys": "an n x n array of keys, one row each",
-        "values": "an array of n values, one row each: orthonormal, or with the same mean as values 0 and 1 have",
-    },
-    task="A query for which $c = (v_0 + v_1)/2$ exactly, over the real numbers; or None, where there is none.",
-    returns="a query, an array of n numbers, or None",
+QUESTION = read_question(
+    "never-exactly-the-average",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
         Size(parameter=number_of_keys(most=20), ladder=(2, 3, 4, 5)),
@@ -187,39 +173,17 @@ QUESTION = Question(
     fits=lambda n, balanced: n > 2 or not balanced,
     make=keys_and_values,
     judge=judge_average,
-    decided="Decided exactly, over the real numbers: powers of e with different rational exponents are independent "
-    "(Lindemann, Weierstrass).",
     may_be_none=True,
 )
 
-CLAIM = Claim(
-    name="never-exactly-the-average",
-    topic="attention",
-    statement='"The softmax never exactly averages the two vectors."',
-    formula="$c != (v_a + v_b)/2$ for every $q$",
-    sources=(
-        Source("self-attention-written", "Footnote 2"),
-        Source("cse151b-hw4", "1B.i", note="its hint", aside=True),
-    ),
-    parameters=(number_of_keys(default=3),),
-    readings=(
-        Reading(
-            name="real numbers, independent values",
-            statement="Affinely independent values, any keys: no $q$ gives $c = (v_a + v_b)/2$ exactly.",
-            check=check_independent_values,
-        ),
-        Reading(
-            name="real numbers, any values",
-            statement="Any values: no $q$ gives $c = (v_a + v_b)/2$ exactly.",
-            check=check_any_values,
-        ),
-        Reading(
-            name="float64",
-            statement="attend, in float64, never returns exactly $(v_a + v_b)/2$.",
-            check=check_in_float64,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "never-exactly-the-average",
+    checks={
+        "real numbers, independent values": check_independent_values,
+        "real numbers, any values": check_any_values,
+        "float64": check_in_float64,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -10,11 +10,10 @@ import flint
 import numpy as np
 
 from regard.coursework.averaging_error import enclosed_error
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, noise_parameters
-from regard.coursework.problem_sets import Source
-from regard.coursework.question import Instance, Question, Ruling, Size, equality_ruling, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.parameters import Parameter
+from regard.coursework.question import Instance, Ruling, Size, equality_ruling, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
@@ -136,38 +135,13 @@ def _setting(iso: float, scale: float, spread: float) -> str:
     return f"$T = {in_full(scale)}$, $a = {in_full(iso)}$, spread {in_full(spread)}"
 
 
-def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
+def proof_numbers(*, n: int, iso: float, scale: float, spread: float) -> dict[str, object]:
     sd = scale * math.sqrt(spread + 4 * iso)
-    return f"""\
-The law. $s_a = T (mu_a + mu_b).k_a ~ N(T, T^2 (spread + 2a))$, $s_b ~ N(T, 2aT^2)$ and every other $s_l ~ N(0, 2aT^2)$,
-independent. So the logit $D = s_a - s_b ~ N(0, T^2 (spread + 4a))$, and $alpha_a/(alpha_a + alpha_b) = sigmoid(D)$: a
-logit-normal law around 1/2.
-
-It swings, $n >= 3$. Let $D > ln 18$ and $s_l - s_b < -ln(n-2)$ for every other $l$. Then $e^(s_b - s_a) < 1/18$ and the
-others have sum of $e^(s_l - s_a) < (n-2) e^(-ln(n-2) - ln 18) = 1/18$, so $alpha_a > 1/(1 + 1/9) = 0.9$. As $s_l - s_b
-~ N(-T, 4aT^2)$, $P(alpha_a > 0.9) >= Phi(-ln 18 / (T sqrt(spread + 4a))) - (n-2) Phi(-(T - ln(n-2))/(2 sqrt(a) T))$.
-For $b$ let $D < -ln 18$ and $s_l - s_b < -ln(18(n-2))$ for every other $l$: $e^(s_a - s_b)$ and the others' sum of
-$e^(s_l - s_b)$ are again below 1/18 each, and the last term has $ln(18(n-2))$ in the place of $ln(n-2)$.
-
-It swings, $n = 2$. There is no other key: $alpha_a > 0.9$ exactly when $D > ln 9$ and $alpha_b > 0.9$ exactly when $D <
--ln 9$, each with probability $Phi(-ln 9 / (T sqrt(spread + 4a)))$. For every $n alpha_a > 0.9$ needs $D > ln 9$, so no
-probability is more.
-
-Two peaks. The density of $p = sigmoid(x)$, $x ~ N(0, v)$, has the logarithm $-x^2/(2v) - ln p - ln(1-p) +$ constant.
-Its derivative by $x$ is $-x/v + (2p - 1) = -x/v + tanh(x/2)$. At $x > 0$ it has the sign of $(tanh(x/2))/x - 1/v$,
-which falls from $1/2 - 1/v$ to $-1/v$. So for $v <= 2$ the only peak is at $x = 0$; for $v > 2$ the density first rises
-and then falls on $x > 0$, and on $x < 0$ likewise: two opposite peaks.
-
-Variance, in the limit $a -> 0$, $T -> infinity$, $n$ and $spread > 0$ fixed. The others vanish: their total weight $r$
-is at most sum of $min(1, e^(s_l - s_b))$, $s_l - s_b ~ N(-T, 4aT^2)$, so $E r <= (n-2) (e^(-T/2) + P(s_l - s_b > -T/2))
-= (n-2) (e^(-T/2) + Phi(-1/(4 sqrt a))) -> 0$. And $P(|D| <= m) -> 0$ for every $m$, as the variance of $D$ is at least
-$T^2$ spread, so $sigmoid(D)$ tends in law to a fair coin on 0 and 1. So $alpha$ tends in law to $v_a$ or $v_b$'s unit
-vector, each with probability 1/2; as weights are bounded, all moments converge: the mean of $c$ to $(v_a + v_b)/2$, the
-total variance and $E||c - (v_a+v_b)/2||^2$ both to $||v_a - v_b||^2/4 = 1/2$.
-
-Here $T sqrt(spread + 4a) = {sd:.4g}$: $P(alpha_a > 0.9)$ is between
-{at_least(_proved_chances(n, iso, spread, scale)[0], 4)} and
-{at_most(0.5 * math.erfc(math.log(9) / sd / math.sqrt(2)), 4)}."""
+    return {
+        "sd": sd,
+        "at_least_both": at_least(_proved_chances(n, iso, spread, scale)[0], 4),
+        "at_most_each": at_most(0.5 * math.erfc(math.log(9) / sd / math.sqrt(2)), 4),
+    }
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
@@ -208,16 +182,8 @@ def judge_law(instance: Instance, variance: float) -> Ruling:
     return equality_ruling(variance, scale**2 * (spread + 4 * iso), "the variance of ln(alpha_a/alpha_b)")
 
 
-QUESTION = Question(
-    function="variance",
-    arguments={
-        "iso": "a, the variance of every key in every direction",
-        "spread": "the further variance of k_a along mu_a, 1/2 in the statement",
-        "scale": "T, in q = T (mu_a + mu_b)",
-    },
-    task="How far one head swings: $ln(alpha_a/alpha_b)$ is normal with mean 0; its variance. Means are orthonormal, "
-    "keys independent.",
-    returns="one number, the variance of ln(alpha_a/alpha_b)",
+QUESTION = read_question(
+    "one-head-swings",
     shape=lambda given: (),
     sizes=(
         make_size("iso", "a, the variance in every direction", (0.1, 0.01, 1e-6), above=0, most=10),
@@ -226,41 +192,12 @@ QUESTION = Question(
     ),
     make=noise_and_scale,
     judge=judge_law,
-    decided="Compared with the exact variance, to one part in 10^9.",
 )
 
-CLAIM = Claim(
-    name="one-head-swings",
-    topic="noise",
-    statement="$Sigma_a = a I + (1/2) mu_a mu_a^T$, the others $a I$: with the averaging query, $c$ swings between "
-    "$v_a$ and $v_b$.",
-    formula="$q = T (mu_a + mu_b)$, $k_a ~ N(mu_a, a I + spread mu_a mu_a^T)$: the law and the variance of $c$?",
-    sources=(
-        Source("cs224n-w25-a4", "1-3ii"),
-        Source("self-attention-written", "(c)ii"),
-        Source("cse151b-hw4", "1B.ii"),
-    ),
-    parameters=(*noise_parameters(iso=0.01), SPREAD),
-    readings=(
-        Reading(
-            name="each takes over",
-            statement="$P(alpha_a > 0.9)$ and $P(alpha_b > 0.9)$ are both at least 1/4.",
-            check=check_swings,
-        ),
-        Reading(
-            name="two peaks",
-            statement="The law of $alpha_a/(alpha_a + alpha_b)$ has two peaks, one on each side of 1/2.",
-            check=check_two_peaks,
-            ignores=("n",),
-        ),
-        Reading(
-            name="variance",
-            statement="With orthonormal values the total variance of $c$ is at least 1/4 (a coin between $v_a$ and "
-            "$v_b$: 1/2).",
-            check=check_variance,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "one-head-swings",
+    checks={"each takes over": check_swings, "two peaks": check_two_peaks, "variance": check_variance},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

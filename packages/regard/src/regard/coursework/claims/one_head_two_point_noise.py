@@ -8,21 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
+from regard.coursework.parameters import Parameter, number_of_keys
 from regard.coursework.query_questions import EPS
 from regard.coursework.question import (
     Instance,
-    Question,
     Ruling,
     Size,
     equality_ruling,
     inequality,
     make_size,
+    read_question,
     worst_ruling,
 )
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
+from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
@@ -115,20 +114,9 @@ def check_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verd
     )
 
 
-def prove(*, n: int, eps: float, delta: float) -> str:
+def proof_numbers(*, n: int, eps: float, delta: float) -> dict[str, object]:
     x = n / eps
-    return f"""\
-With $L = ln(n/eps)$ and $q = L (u + k_1)$, $u$ orthogonal to the other keys: $s_0 = c L$, $s_1 = L$, the others 0. So
-$alpha_0/alpha_1 = e^(L (c-1)) = (n/eps)^(c-1)$, which is $(n/eps)^(-1/2)$ for $c = 1/2$ and $(n/eps)^(1/2)$ for $c =
-3/2$.
-
-Of what the two have together, the loser has $1/(1 + sqrt(n/eps))$ either way. That is at most $delta$ exactly when
-$sqrt(n/eps) >= (1-delta)/delta$.
-
-The others have $(n-2)/(x + x^c + n - 2)$ with $x = n/eps$: less than $(n-2)/x < eps$, so "the rest" never matters.
-
-Here $n = {n}$, $eps = {eps:g}$: $x = {x:.6g}$, and the loser keeps {1 / (1 + math.sqrt(x)):.4g}; $delta = {delta:g}$
-needs $n/eps >= {at_most(((1 - delta) / delta) ** 2, 6)}$."""
+    return {"x": x, "share": 1 / (1 + math.sqrt(x)), "limit": at_most(((1 - delta) / delta) ** 2, 6)}
 
 
 def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
@@ -164,17 +152,8 @@ def judge_weights(instance: Instance, weights: Any) -> Ruling:
     return worst_ruling(equality_ruling(weights[0], first, "alpha_0"), equality_ruling(weights[1], second, "alpha_1"))
 
 
-QUESTION = Question(
-    function="weights",
-    arguments={
-        "n": "how many keys there are, at least 2",
-        "eps": "a number with 0 < eps < 1",
-        "c": "the length of key 0; 1/2 or 3/2 in the statement",
-    },
-    statement="k_0 = c u with c = 1/2 or 3/2: one averaging head picks one value and ignores the other.",
-    task="Both weights, $alpha_0$ and $alpha_1$, for the query $q = ln(n/eps) (u + k_1)$, where $k_0 = c u$ and $u$, "
-    "$k_1$, ..., $k_(n-1)$ are orthonormal.",
-    returns="two numbers, alpha_0 and alpha_1",
+QUESTION = read_question(
+    "one-head-two-point-noise",
     shape=lambda given: (2,),
     sizes=(
         Size(parameter=number_of_keys(), ladder=(2, 3, 10, 1000)),
@@ -183,42 +162,17 @@ QUESTION = Question(
     ),
     make=number_slack_length,
     judge=judge_weights,
-    decided="Compared with the two weights, to one part in 10^9.",
 )
 
-CLAIM = Claim(
-    name="one-head-two-point-noise",
-    topic="noise",
-    statement="$k_0 = c u$ with $c = 1/2$ or 3/2: one averaging head picks one value and ignores the other.",
-    formula="$q = ln(n/eps)(u + k_1)$:  $alpha_0/alpha_1 = (n/eps)^(1/2)$ or its inverse",
-    sources=(Source("attention-position-svd", "Attention (c)", note="its keys 1 and 2 are our 0 and 1"),),
-    parameters=(number_of_keys(), slack(), DELTA),
-    readings=(
-        Reading(
-            name="at this n and eps",
-            statement="Of what keys 0 and 1 have together, the loser has at most $delta$.",
-            check=check_picks_one_here,
-        ),
-        Reading(
-            name="for every n and eps",
-            statement="The same for all $n >= 2$ and $0 < eps < 1$.",
-            check=check_picks_one_always,
-            ignores=("n", "eps"),
-        ),
-        Reading(
-            name="the ratio",
-            statement="$alpha_0/alpha_1$ is $(n/eps)^(1/2)$ for $c = 3/2$ and $(n/eps)^(-1/2)$ for $c = 1/2$.",
-            check=check_ratio,
-            ignores=("delta",),
-        ),
-        Reading(
-            name="the weights",
-            statement="With $x = n/eps$, $alpha_0 = x^c/(x^c + x + n - 2)$ and $alpha_1 = x/(x^c + x + n - 2)$.",
-            check=check_weights,
-            ignores=("delta",),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "one-head-two-point-noise",
+    checks={
+        "at this n and eps": check_picks_one_here,
+        "for every n and eps": check_picks_one_always,
+        "the ratio": check_ratio,
+        "the weights": check_weights,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import finish
 
 Rows = list[list[Fraction]]
@@ -113,23 +111,6 @@ def check_in_float64(*, causal: int, seed: int) -> Verdict:
     return not_refuted_verdict(100, f"{measured} Bit for bit it need not hold: sums are added in another order.")
 
 
-def prove(*, causal: int, seed: int) -> str:
-    return """\
-$P$ is a permutation matrix: $P^T P = I$, and $P A$ reorders the rows of $A$ as $P$.
-
-Lemma 1: $softmax(P A P^T) = P softmax(A) P^T$. Entry $(i, j)$ of $P A P^T$ is $A_(p(i) p(j))$; the exponentials of a
-row are reordered, their sum is the same, so entry $(i, j)$ of the softmax is that of $softmax(A)$ at $(p(i), p(j))$.
-
-Lemma 2: $ReLU(P A) = P ReLU(A)$, since ReLU acts entry by entry. Lemma 3: $P 1 = 1$, since each row of $P$ has a single
-1.
-
-Attention: with $X$ replaced by $PX$, $Q$, $K$, $V$ become $PQ$, $PK$, $PV$. $softmax(P Q K^T P^T/sqrt d) P V = P
-softmax(Q K^T/sqrt d) P^T P V = P H$.
-
-Feed-forward: $ReLU(P H W_1 + 1 b_1) W_2 + 1 b_2 = ReLU(P (H W_1 + 1 b_1)) W_2 + P 1 b_2 = P Z$, with Lemma 3 in both
-places."""
-
-
 def draw(figure: Any, *, causal: int, seed: int) -> None:
     from regard.symmetry import random_layer
 
@@ -206,21 +187,8 @@ def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str
     return found
 
 
-QUESTION = Question(
-    function="layer",
-    arguments={
-        "X": "an n x d array, one token per row",
-        "W_Q": "d x d",
-        "W_K": "d x d",
-        "W_V": "d x d",
-        "W_1": "d x m",
-        "b_1": "1 x m",
-        "W_2": "m x d",
-        "b_2": "1 x d",
-    },
-    task="The layer: $H = softmax(Q K^T / sqrt(d)) V$ with $Q = X W_Q$, $K = X W_K$, $V = X W_V$, the softmax over "
-    "each row, and then $Z = ReLU(H W_1 + 1 b_1) W_2 + 1 b_2$.",
-    returns="Z, an n x d array",
+QUESTION = read_question(
+    "order-blindness",
     shape=lambda given: given["X"].shape,
     sizes=(
         make_size("length", "how many rows", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
@@ -228,46 +196,11 @@ QUESTION = Question(
     ),
     make=rows_and_weights,
     judge=judge_layer,
-    decided="Z(X) was compared with regard.layers.block, and Z(P X) with P Z(X), in float64, to 1e-8 of their size.",
 )
 
-CLAIM = Claim(
-    name="order-blindness",
-    topic="order",
-    statement="Reordering the rows of $X$ reorders the rows of $Z$ the same way, and does nothing else.",
-    formula="$Z(P X) = P Z(X)$ for every permutation $P$;  $softmax(P A P^T) = P softmax(A) P^T$, $ReLU(P A) = P "
-    "ReLU(A)$, $P 1 = 1$",
-    sources=(
-        Source("sequence-models-hw3", "4(a)"),
-        Source("cs224n-w25-a4", "2-1i"),
-        Source("attention-position-svd", "Position (a)"),
-    ),
-    parameters=(
-        Parameter(
-            name="causal", default=0, meaning="1 hides later rows, 0 as in the statement", whole=True, least=0, most=1
-        ),
-        Parameter(name="seed", default=0, meaning="of the rows and weights", whole=True, least=0, most=10**6),
-    ),
-    readings=(
-        Reading(
-            name="real numbers",
-            statement="For all $X$, all weights and every permutation $P$, $Z(PX) = P Z(X)$ exactly.",
-            check=check_exactly,
-        ),
-        Reading(
-            name="the lemmas",
-            statement="$softmax(P A P^T) = P softmax(A) P^T$, $ReLU(P A) = P ReLU(A)$ and $P 1 = 1$.",
-            check=check_lemmas,
-            ignores=("causal",),
-        ),
-        Reading(
-            name="float64",
-            statement="The layer as NumPy computes it satisfies $Z(PX) = P Z(X)$ up to rounding, which is less than "
-            "1e-9 of the outputs' size.",
-            check=check_in_float64,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "order-blindness",
+    checks={"real numbers": check_exactly, "the lemmas": check_lemmas, "float64": check_in_float64},
     draw=draw,
     question=QUESTION,
 )

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
 
@@ -48,16 +46,6 @@ def check_same_outputs(*, dim: int, seed: int) -> Verdict:
     )
 
 
-def prove(*, dim: int, seed: int) -> str:
-    return """\
-Let $X$ be the rows of "the dog bit the man" and $P$ the permutation that exchanges rows 1 and 4 (counted from 0): $P X$
-are the rows of "the man bit the dog". By order-blindness $Z(P X) = P Z(X)$: the same five output rows, the dog's and
-the man's exchanged.
-
-So each word's output is the same in both sentences, though the meaning is not; nothing computed row by row
-afterwards, nor any sum or mean over the rows, can tell them apart."""
-
-
 def draw(figure: Any, *, dim: int, seed: int) -> None:
     from regard.positions import sinusoidal
     from regard.symmetry import dog_and_man
@@ -79,28 +67,8 @@ def draw(figure: Any, *, dim: int, seed: int) -> None:
     made.set_ylim(1e-17, 1e3)
 
 
-CLAIM = Claim(
-    name="order-blindness-hurts",
-    topic="order",
-    statement='"the dog bit the man" and "the man bit the dog" give the same outputs, reordered.',
-    formula="$Z(P X) = P Z(X)$ with $P X$ the other sentence",
-    sources=(Source("sequence-models-hw3", "4(a)"), Source("cs224n-w25-a4", "2-1ii")),
-    parameters=(
-        Parameter(name="dim", default=8, meaning="dimension of the word vectors", even=True, least=2, most=512),
-        Parameter(name="seed", default=0, meaning="of the word vectors and weights", whole=True, least=0, most=10**6),
-    ),
-    readings=(
-        Reading(
-            name="the same, reordered",
-            statement="Each word has the same output in both sentences (no positions).",
-            check=check_same_outputs_reordered,
-        ),
-        Reading(
-            name="the same, row by row",
-            statement="Each row of the output is the same for both sentences.",
-            check=check_same_outputs,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "order-blindness-hurts",
+    checks={"the same, reordered": check_same_outputs_reordered, "the same, row by row": check_same_outputs},
     draw=draw,
 )

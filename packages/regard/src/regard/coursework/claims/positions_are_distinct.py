@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Float
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
-from regard.coursework.question import Instance, Question, Ruling, format_distinctly, make_size, worst_ruling
-from regard.coursework.verdict import Reading, Status, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.question import Instance, Ruling, format_distinctly, make_size, read_question, worst_ruling
+from regard.coursework.verdict import Status, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 UNITS = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}  # of the formats, from the narrowest
@@ -95,17 +93,11 @@ def check_in_float32(*, dim: int, length: int) -> Verdict:
     return check_in_format(dim=dim, length=length, format="float32")
 
 
-def prove(*, dim: int, length: int) -> str:
+def proof_numbers(*, dim: int, length: int) -> dict[str, object]:
     from regard.positions import distance
 
     low, _ = distance(710, dim)
-    return f"""\
-The first pair of $Phi_t$ is $(sin t, cos t)$, as its frequency is $10000^0 = 1$. If $Phi_t = Phi_t'$ then $sin t = sin
-t'$ and $cos t = cos t'$, so $t - t' = 2 pi m$ with $m$ whole. For $t != t' m$ is not 0 and $pi = (t - t')/(2m)$ would
-be rational, which it is not. So all rows differ, at every length.
-
-The distance depends on the offset alone: $||Phi_t - Phi_t'||^2 = sum_i 4 sin^2((t-t') w_i/2)$. It can be small: 710 is
-near $226 pi$, so at dim 2 an offset of 710 leaves 6.03e-5; at dim {dim} it leaves {low:.4g}."""
+    return {"low": low}
 
 
 def draw(figure: Any, *, dim: int, length: int) -> None:
@@ -187,13 +179,8 @@ def distinct_ruling(rows: Any) -> Ruling:
     return Ruling(room=1.0, said="")
 
 
-QUESTION = Question(
-    function="positions",
-    arguments={"length": "how many positions", "dim": "the dimension, an even number"},
-    statement="Sinusoidal positions are all different, at every length.",
-    task="The sinusoidal positions 0, 1, ..., length $- 1$: columns $2i$ and $2i + 1$ of row $t$ are the sine and the "
-    "cosine of $t /$ 10000^(2i/dim). Every entry is compared, and no two rows may be equal.",
-    returns="a length x dim array, one position per row",
+QUESTION = read_question(
+    "positions-are-distinct",
     shape=lambda given: (given["length"], given["dim"]),
     sizes=(
         make_size("dim", "dimension", (2, 4, 8, 64), even=True, least=2, most=1024),
@@ -209,55 +196,18 @@ QUESTION = Question(
     fits=lambda dim, length: dim * length <= 4e5,
     make=length_and_dimension,
     judge=judge_positions,
-    decided="Every entry was compared with the formula in float64, allowing for the rounding of your number format. "
-    "Rows were compared bit for bit, and to 1e-12 of the largest number, below which rounding may hide that they are "
-    "equal.",
 )
 
-CLAIM = Claim(
-    name="positions-are-distinct",
-    topic="order",
-    statement="Sinusoidal positions are all different. One set adds a condition on the length, another needs none: "
-    "decide.",
-    formula="$Phi_t != Phi_t'$ for $t != t'$",
-    sources=(
-        Source("sequence-models-hw3", "4(b)ii"),
-        Source("cs224n-w25-a4", "2-2ii", note="with a condition on the length", reading="under a condition"),
-        Source("attention-position-svd", "Position (b)", note="without a condition"),
-    ),
-    parameters=(
-        Parameter(name="dim", default=4, meaning="dimension", even=True, least=2, most=1024),
-        Parameter(name="length", default=100_000, meaning="how many positions", whole=True, least=2, most=10**7),
-    ),
-    readings=(
-        Reading(
-            name="real numbers, every length",
-            statement="For all whole $t != t'$ the real vectors $Phi_t$ and $Phi_t'$ differ, without a condition on "
-            "the length.",
-            check=check_every_length,
-        ),
-        Reading(
-            name="a condition is needed",
-            statement="In real numbers distinctness needs a condition on the length.",
-            check=check_condition_needed,
-        ),
-        Reading(
-            name="bfloat16",
-            statement="With every number rounded once to bfloat16, no two of the first `length` positions are equal.",
-            check=check_in_bfloat16,
-        ),
-        Reading(
-            name="float32",
-            statement="With every number rounded once to float32, no two of the first `length` positions are equal.",
-            check=check_in_float32,
-        ),
-        Reading(
-            name="under a condition",
-            statement="In real numbers, for all $t != t'$ up to a bound on the length, $Phi_t$ and $Phi_t'$ differ.",
-            check=check_under_a_condition,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "positions-are-distinct",
+    checks={
+        "real numbers, every length": check_every_length,
+        "a condition is needed": check_condition_needed,
+        "bfloat16": check_in_bfloat16,
+        "float32": check_in_float32,
+        "under a condition": check_under_a_condition,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -138,36 +136,6 @@ def check_rows_with_positions(*, length: int, dim: int, seed: int) -> Verdict:
     return holds("proof (order-blindness of $f$)", f"$f(P (X + Phi)) = P f(X + Phi)$, here to {gap:.1g} in float64.")
 
 
-def prove(*, length: int, dim: int, seed: int) -> str:
-    return f"""\
-$f$ is the layer, $f(PY) = P f(Y)$ by order-blindness, $g(X) = f(X + Phi)$.
-
-Always: $g(PX) = f(PX + Phi) = f(P (X + P^T Phi)) = P f(X + P^T Phi)$. So if $P Phi = Phi$, then $g(PX) = P g(X)$ for
-all $X$. Reordering rows together with their positions changes nothing but the order.
-
-Only then, for the sets' layers: $B = W_Q W_K^T$ not 0, $W_V$, $W_1$, $W_2$ square and invertible, any biases. Let
-$g(PX) = P g(X)$ for all $X$, that is $f(Y + E) = f(Y)$ for all $Y$, with $E = P^T Phi - Phi$. The feed-forward part is
-not one-to-one: a ReLU with no unit active forgets everything. But where in row $i$ all units are active at $Y$, so $h_i
-W_1 + b_1 > 0$, the equal outputs give equal ReLUs ($W_2$ is invertible), so all units are active at $Y + E$ too, and
-then equal rows $h_i$ ($W_1$ is invertible).
-
-Fix a row $m$ and another row $i$. The $y$ with all entries of $y W_V W_1$ positive form an open cone, not empty since
-$W_V W_1$ is invertible, and so not inside the kernel of $B$: choose $y$ in it with $B y^T$ not 0, and $x = d y B^T$
-with $d > 0$ so small that $x B y^T > x B x^T$. Let row $i$ of $Y$ be $t x$, row $m$ be $t y$ and the others 0. In row
-$i$ the score of $m$ leads all others by a multiple of $t^2$, and by almost as much after adding $E$, which changes
-scores by a multiple of $t$ only. So $a_im -> 1$ faster than any power of $t$: $h_i(Y) = t y W_V + o(1)$, where all
-units are active once $t$ is large, and $h_i(Y + E) = (t y + e_m) W_V + o(1)$. They are equal, so $e_m W_V = 0$, and
-$e_m = 0$. As $m$ was any row, $E = 0$, that is $P Phi = Phi$. (One row alone has no $P$ but $I.$)
-
-None of the four can be left out: $W_Q = 0$ makes every row of $H$ the mean of all values; $W_2 = 0$ makes $Z$ constant;
-and if $N$ projects on what is orthogonal to all differences of positions, $W_Q = W_K = W_V = N$ or $W_Q = W_K = W_1 =
-N$ (the rest $I$) does not see $E$ at all. A wider layer sees order too if, in some direction, its active units have an
-invertible $W_1 W_2$.
-
-Sinusoidal rows are distinct (positions-are-distinct), so $P Phi = Phi$ only for $P = I$. Here: {length} rows, {dim}
-dimensions."""
-
-
 def draw(figure: Any, *, length: int, dim: int, seed: int) -> None:
     from regard.positions import sinusoidal
     from regard.symmetry import random_layer
@@ -217,12 +185,8 @@ def judge_positions(instance: Instance, encoded: Any, again: Any) -> Ruling:
     return Ruling(room=float(apart[i, j]) / size - 1e-9, said=said)
 
 
-QUESTION = Question(
-    function="encode",
-    arguments={"X": "an n x d array, one token per row; d is even"},
-    task="$X$ with positions added to it: $X + Phi$, where $Phi$ depends on nothing but the shape of $X$ and no two "
-    "rows of it are equal, so that no reordering of the tokens passes unnoticed.",
-    returns="X + Phi, an n x d array",
+QUESTION = read_question(
+    "positions-restore-order",
     shape=lambda given: given["X"].shape,
     sizes=(
         make_size("length", "how many rows", (2, 3, 5, 20, 100), whole=True, least=2, most=LARGEST),
@@ -230,46 +194,16 @@ QUESTION = Question(
     ),
     make=two_inputs,
     judge=judge_positions,
-    decided="Positions were compared in float64: equal to 1e-9 of their size counts as equal, for rounding. Distinct "
-    "positions end order-blindness wherever the layer can show it (see --proof).",
 )
 
-CLAIM = Claim(
-    name="positions-restore-order",
-    topic="order",
-    statement="Adding sinusoidal positions to $X$ ends order-blindness; say exactly what is and is not equivariant "
-    "afterwards.",
-    formula="$g(X) = f(X + Phi)$:  $g(P X) != P g(X)$ in general",
-    sources=(Source("sequence-models-hw3", "4(b)i"), Source("cs224n-w25-a4", "2-2i")),
-    parameters=(
-        Parameter(name="length", default=5, meaning="how many rows", whole=True, least=2, most=6),
-        Parameter(name="dim", default=8, meaning="dimension", even=True, least=2, most=256),
-        Parameter(name="seed", default=0, meaning="of the rows and weights", whole=True, least=0, most=10**6),
-    ),
-    readings=(
-        Reading(
-            name="the sets' layers",
-            statement="For every layer with $W_Q W_K^T$ not 0 and square, invertible $W_V$, $W_1$, $W_2$, every $P$ "
-            "with $P Phi != Phi$ breaks $g(PX) = P g(X)$ on some $X$: of sinusoidal positions only $P = I$ is left.",
-            check=check_the_sets_layers,
-        ),
-        Reading(
-            name="some layer and X",
-            statement="For a layer with random weights every $P != I$ breaks $g(PX) = P g(X)$ on some $X$.",
-            check=check_some_layer,
-        ),
-        Reading(
-            name="every layer",
-            statement="For every layer some $P$ breaks $g(PX) = P g(X)$.",
-            check=check_every_layer,
-        ),
-        Reading(
-            name="rows with their positions",
-            statement="Reordering rows together with their positions still only reorders the outputs.",
-            check=check_rows_with_positions,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "positions-restore-order",
+    checks={
+        "the sets' layers": check_the_sets_layers,
+        "some layer and X": check_some_layer,
+        "every layer": check_every_layer,
+        "rows with their positions": check_rows_with_positions,
+    },
     draw=draw,
     question=QUESTION,
 )

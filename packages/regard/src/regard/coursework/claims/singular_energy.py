@@ -7,11 +7,9 @@ from typing import Any
 import flint
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
-from regard.coursework.question import Instance, Question, Ruling, equality_ruling, format_distinctly, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.question import Instance, Ruling, equality_ruling, format_distinctly, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
 from regard.written_numbers import in_full
@@ -77,15 +75,15 @@ def check_whole_matrices(*, rows: int, columns: int, power: float) -> Verdict:
     )
 
 
-def prove(*, rows: int, columns: int, power: float) -> str:
+def proof_numbers(*, rows: int, columns: int, power: float) -> dict[str, object]:
     A = np.random.default_rng(1).integers(-9, 10, (min(rows, 3), min(columns, 3)))
     sigma = np.linalg.svd(A, compute_uv=False)
-    return f"""\
-$A = U S V^T$ with orthogonal $U$ and $V$. $||A||_F^2 = trace(A^T A) = trace(V S^T S V^T) = trace(S^T S V^T V) =
-trace(S^T S) =$ sum of $sigma_i^2$, as $trace(XY) = trace(YX)$.
-
-Here, for $A =$ {A.tolist()}: singular values {", ".join(f"{s:.6g}" for s in sigma)}; their squares add up to
-{np.sum(sigma**2):.9g}, the entries' squares to {int(np.sum(A**2))}."""
+    return {
+        "A": A.tolist(),
+        "sigma": ", ".join(f"{s:.6g}" for s in sigma),
+        "of_sigma": np.sum(sigma**2),
+        "of_entries": int(np.sum(A**2)),
+    }
 
 
 def draw(figure: Any, *, rows: int, columns: int, power: float) -> None:
@@ -118,12 +116,8 @@ def judge_sum_of_squares(instance: Instance, energy: float) -> Ruling:
     return equality_ruling(energy, truth, "the sum of the squared singular values")
 
 
-QUESTION = Question(
-    function="energy",
-    arguments={"A": "a matrix, rows x columns"},
-    statement="The sum of the squares of the singular values can be had without a single one of them.",
-    task="The sum of the squares of the singular values of $A$; try it without computing any.",
-    returns="one number",
+QUESTION = read_question(
+    "singular-energy",
     shape=lambda given: (),
     sizes=tuple(
         make_size(name, f"{name} of the matrix", (1, 2, 3, 7), whole=True, least=1, most=300)
@@ -131,33 +125,12 @@ QUESTION = Question(
     ),
     make=a_matrix,
     judge=judge_sum_of_squares,
-    decided="Compared with the singular values that LAPACK computes in float64, to one part in 10^9.",
 )
 
-CLAIM = Claim(
-    name="singular-energy",
-    topic="rank",
-    statement="The squares of the singular values add up to the squared Frobenius norm.",
-    formula="$sum_i sigma_i^2 = ||A||_F^2$",
-    sources=(Source("attention-position-svd", "SVD (a)"),),
-    parameters=(
-        Parameter(name="rows", default=7, meaning="rows of the matrices", whole=True, least=1, most=300),
-        Parameter(name="columns", default=11, meaning="columns of the matrices", whole=True, least=1, most=300),
-        Parameter(name="power", default=2.0, meaning="of the singular values, 2 in the statement", above=0, most=10),
-    ),
-    readings=(
-        Reading(
-            name="real matrices",
-            statement="For every real matrix the singular values to the `power` (2) add up to the squared norm.",
-            check=check_real_matrices,
-        ),
-        Reading(
-            name="whole matrices",
-            statement="The same for matrices of whole numbers, by exact arithmetic.",
-            check=check_whole_matrices,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "singular-energy",
+    checks={"real matrices": check_real_matrices, "whole matrices": check_whole_matrices},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Float
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
-from regard.coursework.question import Best, Instance, Question, Ruling, bound_ruling, format_distinctly, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.question import Best, Instance, Ruling, bound_ruling, format_distinctly, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.written_numbers import in_full
 
@@ -60,17 +58,11 @@ def _climb_sentence(rows: int, columns: int, k: int) -> str:
     return f"; an adversary's climb from a random ${small[0]} x {small[1]}$ matrix reached {reached:.6g} of it"
 
 
-def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
+def proof_numbers(*, rows: int, columns: int, k: int, factor: float) -> dict[str, object]:
     matrix = np.random.default_rng(0).standard_normal((rows, columns))
     sigma, norm = np.linalg.svd(matrix, compute_uv=False), float(np.sum(matrix**2))
     own = f"{sigma[k - 1] ** 2:.6g}" if k <= len(sigma) else "0"
-    return f"""\
-The singular values fall: $sigma_1 >= ... >= sigma_k$. So $k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <=$ sum of all
-$sigma_i^2 = ||A||_F^2$, by singular-energy. For $k$ beyond min(rows, columns) $sigma_k$ counts as 0.
-
-Equality needs $sigma_1 = ... = sigma_k$ and nothing after them: the $k x k$ identity, for one.
-
-Here a random ${rows} x {columns}$ matrix (seed 0), $k = {k}$: $sigma_k^2 =$ {own}, $||A||_F^2/k = {norm / k:.6g}$."""
+    return {"own": own, "bound": norm / k}
 
 
 def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
@@ -110,13 +102,8 @@ def judge_bound(instance: Instance, bound: float) -> Ruling:
     )
 
 
-QUESTION = Question(
-    function="bound",
-    arguments={"norm": "the Frobenius norm of a matrix", "k": "a whole number from 1"},
-    statement="The k-th singular value cannot be large when the Frobenius norm is not.",
-    task="How large the k-th singular value of a matrix with this Frobenius norm can be at most. The smaller the "
-    "better.",
-    returns="one number, at least sigma_k of every matrix with that norm",
+QUESTION = read_question(
+    "singular-tail",
     shape=lambda given: (),
     sizes=(
         make_size("norm", "the Frobenius norm", (1.0, 2.0, 10.0), above=0, most=1e100, reach=(1e-6, 1e6)),
@@ -124,31 +111,10 @@ QUESTION = Question(
     ),
     make=norm_and_index,
     judge=judge_bound,
-    decided="Exact for each norm and k: the matrix that was tried is the worst there is, by the proof.",
     measure="it is {} the smallest bound that is true (attained)",
     best=lambda instance, bound: Best(yours=bound, best=float(instance.given["norm"] / np.sqrt(instance.given["k"]))),
 )
 
-CLAIM = Claim(
-    name="singular-tail",
-    topic="rank",
-    statement="The $k$-th squared singular value is at most the squared Frobenius norm divided by k.",
-    formula="$sigma_k^2 <= ||A||_F^2 / k$",
-    sources=(Source("attention-position-svd", "SVD (b)"),),
-    parameters=(
-        Parameter(name="rows", default=7, meaning="rows of the matrix", whole=True, least=1, most=300),
-        Parameter(name="columns", default=11, meaning="columns of the matrix", whole=True, least=1, most=300),
-        Parameter(name="k", default=3, meaning="which singular value, from 1", whole=True, least=1, most=1000),
-        Parameter(name="factor", default=1.0, meaning="in front of the bound, 1 in the statement", above=0, most=100),
-    ),
-    readings=(
-        Reading(
-            name="as stated",
-            statement="$sigma_k^2 <=$ `factor` (1) times $||A||_F^2/k$, for every matrix and every $k >= 1$.",
-            check=check_as_stated,
-        ),
-    ),
-    prove=prove,
-    draw=draw,
-    question=QUESTION,
+CLAIM = read_claim(
+    "singular-tail", checks={"as stated": check_as_stated}, proof_numbers=proof_numbers, draw=draw, question=QUESTION
 )

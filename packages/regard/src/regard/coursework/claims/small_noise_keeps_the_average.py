@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.averaging_error import BY_INTEGRALS, KEYS, designed_error, error_ruling, least_error, mean_error
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, noise_parameters
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import EXTRA, orthonormal_rows
-from regard.coursework.question import Best, Instance, Question, Ruling, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, explained_verdict, holds, refuted_verdict
+from regard.coursework.question import Best, Instance, Ruling, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, explained_verdict, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -100,29 +98,14 @@ def check_directions_and_lengths(*, n: int, iso: float, scale: float, factor: fl
     )
 
 
-def prove(*, n: int, iso: float, scale: float, factor: float) -> str:
+def proof_numbers(*, n: int, iso: float, scale: float, factor: float) -> dict[str, object]:
     from regard.noise import small_noise_bound
 
-    return f"""\
-$q = T (mu_a + mu_b)$. Then $s_a$ and $s_b$ are $N(T, 2aT^2)$, the others $N(0, 2aT^2)$, all independent. Let $p =
-alpha_a/(alpha_a + alpha_b) = sigmoid(D)$, $D = s_a - s_b ~ N(0, 4aT^2)$, and $r$ the others' total weight.
-
-With orthonormal values $||c - (v_a+v_b)/2|| = ||alpha - (1/2, 1/2, 0, ...)|| <= sqrt(2) |p - 1/2| + 2 r$: first move
-within $a$ and $b$, then give $r$ to the others.
-
-$|sigmoid(D) - 1/2| <= |D|/4$, so $E 2 (p - 1/2)^2 <= E D^2/8 = a T^2/2$. No smaller constant will do: for $n = 2$ this
-is the whole error, $tanh x >= x - x^3/3$ for $x >= 0$ gives $(sigmoid(D) - 1/2)^2 >= D^2/16 - D^4/96$, and so an error
-of at least $(a T^2/2)(1 - 2 a T^2)$.
-
-$e^(s_a) + e^(s_b) >= 2 e^((s_a+s_b)/2)$, so $r <= (1/2)$ sum of $e^(s_l - (s_a+s_b)/2)$ over the others. The exponent
-is $N(-T, 3aT^2)$, so $E r <= ((n-2)/2) e^(-T + 3aT^2/2)$, and $E r^2 <= E r$ as $r <= 1$.
-
-Minkowski's inequality puts the two together: $sqrt(E||c - target||^2) <= sqrt(aT^2/2) + 2 sqrt(((n-2)/2) e^(-T +
-3aT^2/2))$. It vanishes when $a T^2 -> 0$ and $T - ln n -> infinity$. So the variance a must fall faster than $1/T^2$.
-
-Here $n = {n}$, $a = {iso:g}$, $T = {scale:g}$: $a T^2 = {iso * scale**2:.4g}$, the bound is
-{small_noise_bound(n, iso=iso, scale=scale):.6g}, the error itself
-{designed_error(n, iso=iso, scale=scale, heads=1)[0]:.6g}."""
+    return {
+        "product": iso * scale**2,
+        "bound": small_noise_bound(n, iso=iso, scale=scale),
+        "error": designed_error(n, iso=iso, scale=scale, heads=1)[0],
+    }
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
@@ -182,16 +165,8 @@ def compare_with_best_scale(instance: Instance, query: Any) -> Best | None:
     return Best(yours=yours, best=best) if len(given["means"]) > 2 and best > 100 * accuracy else None
 
 
-QUESTION = Question(
-    function="query",
-    arguments={
-        "means": "an n x d array, the orthonormal means of the keys, one row each",
-        "iso": "a, the variance of the keys around their means in every direction; it is small against error",
-        "error": "how large the expected squared error may be",
-    },
-    task="A query, in terms of the means, for which $E||c - (v_0 + v_1)/2||^2$ is at most error. Keys are $N(mu_i, a "
-    "I)$ and independent, values orthonormal.",
-    returns="a query, an array of d numbers",
+QUESTION = read_question(
+    "small-noise-keeps-the-average",
     shape=lambda given: given["means"].shape[1:],
     sizes=(
         KEYS,
@@ -206,45 +181,14 @@ QUESTION = Question(
     best=compare_with_best_scale,
 )
 
-CLAIM = Claim(
-    name="small-noise-keeps-the-average",
-    topic="noise",
-    statement="Keys $N(mu_i, a I)$ with orthonormal means, a vanishing: a query made of the means still averages the "
-    "two.",
-    formula="$k_i ~ N(mu_i, a I)$, $q = T (mu_a + mu_b)$:  $c$ is close to $(v_a + v_b)/2$; how small must a be "
-    "against $T$?",
-    sources=(
-        Source("sequence-models-hw3", "3(c)"),
-        Source("cs224n-w25-a4", "1-3i"),
-        Source("self-attention-written", "(c)i"),
-        Source("cse151b-hw4", "1B.i"),
-    ),
-    parameters=(
-        *noise_parameters(iso=1e-6),
-        Parameter(name="factor", default=1.0, meaning="in front of our bound, 1 in it", least=1e-9, most=100),
-    ),
-    readings=(
-        Reading(
-            name="a vanishing faster than 1/T^2",
-            statement="$E||c - (v_a+v_b)/2||^2 -> 0$ (orthonormal values) when $a T^2 -> 0$ and $T - ln n -> "
-            "infinity$, with an explicit bound, for all $n$, $a$ and $T$.",
-            check=check_vanishing_fast_enough,
-        ),
-        Reading(
-            name="a vanishing, at any scale",
-            statement="$E||c - (v_a+v_b)/2||^2 -> 0$ as $a -> 0$, however $T$ grows meanwhile.",
-            check=check_any_scale,
-            ignores=("n", "iso", "scale", "factor"),
-        ),
-        Reading(
-            name="directions and lengths",
-            statement="Say in pictures rather than formulas which query does it, and why: directions and relative "
-            "magnitudes.",
-            check=check_directions_and_lengths,
-            ignores=("factor",),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "small-noise-keeps-the-average",
+    checks={
+        "a vanishing faster than 1/T^2": check_vanishing_fast_enough,
+        "a vanishing, at any scale": check_any_scale,
+        "directions and lengths": check_directions_and_lengths,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

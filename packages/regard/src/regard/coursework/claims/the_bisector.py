@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import number_of_keys, slack
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
+from regard.coursework.parameters import slack
 from regard.coursework.query_questions import (
     ENCLOSED,
     EPS,
@@ -22,8 +21,8 @@ from regard.coursework.query_questions import (
     share_ruling,
     sharp_precision,
 )
-from regard.coursework.question import Best, Instance, Question, Ruling, inequality, worst_ruling
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.question import Best, Instance, Ruling, inequality, read_question, worst_ruling
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor.balls import ball, precise, rest, weights
 from regard.written_numbers import at_least, in_full
@@ -98,23 +97,8 @@ def check_equal_weights(*, n: int, eps: float) -> Verdict:
     )
 
 
-def prove(*, n: int, eps: float) -> str:
-    return f"""\
-The exact condition. $1/alpha_0 = 1 + e^(s_1 - s_0) +$ sum over the others of $e^(s_i - s_0)$, and the same for key 1.
-Both are at most $2 + eps$ exactly when $e^|s_0 - s_1| +$ sum over $i > 1$ of $e^(s_i - min(s_0, s_1)) <= 1 + eps$.
-
-So unequal scores are allowed: any $|s_0 - s_1| < ln(1+eps) = {at_least(math.log1p(eps), 6)}$, once the others are
-far enough below.
-
-And the others may be pushed down: for orthonormal keys the shortest query is $T$ [$((n-2)/n)(k_0 + k_1) - (2/n)$($sum$
-of the others)], $T = ln((n-2)/eps)$, which for $n >= 3$ and $eps < n - 2$ is no multiple of $k_0 + k_1$ (its norm is $T
-sqrt(2(n-2)/n)$, that of the bisector which does as well $T sqrt 2$; see average-within-budget).
-
-What is true. $alpha_0 = alpha_1$ means $s_0 = s_1$, that is $(k_0 - k_1).q = 0$. In the plane of orthonormal $k_0$ and
-$k_1$ that is the line of $k_0 + k_1$, the bisector. Perfect averaging would need the other weights to be 0: never for
-$n >= 3$.
-
-Here $n = {n}$, $eps = {eps:g}$."""
+def proof_numbers(*, n: int, eps: float) -> dict[str, object]:
+    return {"margin": at_least(math.log1p(eps), 6)}
 
 
 def draw(figure: Any, *, n: int, eps: float) -> None:
@@ -153,21 +137,14 @@ def _compare_with_shortest(instance: Instance, query: Any) -> Best | None:
     return compare_with_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"])
 
 
-QUESTION = Question(
-    function="query",
-    arguments={
-        "keys": "an n x d array of orthonormal keys, one row each",
-        "eps": "a number with 0 < eps < 1",
-    },
-    task="A query that gives the keys 0 and 1 a weight of at least $1/(2+eps)$ each and is no multiple of $k_0 + k_1$ "
-    "(turned away from it by 1e-10 at least); or None, if you think that there is none.",
-    returns="a query, an array of d numbers, or None",
+QUESTION = read_question(
+    "the-bisector",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
         N,
         EXTRA,
         replace(EPS, parameter=slack(least=1e-6), reach=None),
-    ),  # below, floats do not leave it
+    ),
     make=query_instance,
     judge=judge_bisector,
     decided=ENCLOSED,
@@ -176,32 +153,14 @@ QUESTION = Question(
     may_be_none=True,
 )
 
-CLAIM = Claim(
-    name="the-bisector",
-    topic="attention",
-    statement='To average two orthonormal keys "q must be the exact bisector", which gives "perfect averaging".',
-    formula="$alpha_0$, $alpha_1 >= 1/(2+eps)  =>  q = t (k_0 + k_1)$, $t > 0$;  and then $alpha_0 = alpha_1 = 1/2$",
-    sources=(Source("attention-position-svd", "Attention (b)", note="its keys 1 and 2 are our 0 and 1", aside=True),),
-    parameters=(number_of_keys(), slack(default=0.1)),
-    readings=(
-        Reading(
-            name="must be the bisector",
-            statement="Every $q$ with $alpha_0$, $alpha_1 >= 1/(2+eps)$ is a positive multiple of $k_0 + k_1$.",
-            check=check_must_be_the_bisector,
-        ),
-        Reading(
-            name="perfect averaging",
-            statement="The bisector of norm $2 sqrt(2) ln(n/eps)$ gives $alpha_0 = alpha_1 = 1/2$.",
-            check=check_perfect_averaging,
-        ),
-        Reading(
-            name="equal weights",
-            statement="$alpha_0 = alpha_1$ exactly when $q$ lies in the hyperplane that bisects the two keys.",
-            check=check_equal_weights,
-            ignores=("n", "eps"),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "the-bisector",
+    checks={
+        "must be the bisector": check_must_be_the_bisector,
+        "perfect averaging": check_perfect_averaging,
+        "equal weights": check_equal_weights,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

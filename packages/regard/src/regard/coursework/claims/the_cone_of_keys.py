@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.question import inequality
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
+from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, VERMILION, finish
 from regard.rigor import balls
 from regard.written_numbers import at_least, in_full
@@ -76,21 +74,9 @@ def check_never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
     )
 
 
-def prove(*, d: int, iso: float, ratio: float) -> str:
+def proof_numbers(*, d: int, iso: float, ratio: float) -> dict[str, object]:
     along, across = _variances(d, iso, Fraction(1, 2))
-    return f"""\
-$mu_a$ is a unit vector. Along it $k_a$ has the variance $mu_a^T Sigma mu_a$; across it, in all other directions
-together, $trace(Sigma)$ less that.
-
-$Sigma = a I$: a along and $(d-1)$ a across. For $d >= 2$ the cloud is at least as wide as it is long: no cone, whatever
-a is.
-
-$Sigma = a I + (1/2) mu_a mu_a^T$: $a + 1/2$ along and $(d-1)$ a across. The ratio of standard deviations is $sqrt((1/2
-+ a)/((d-1) a))$, which grows without bound as $a -> 0$: realisations lie on the line of $mu_a$, at other lengths. So
-this is the noise that the figure depicts.
-
-The ratio is at least r exactly when $a <= 1/(2 (r^2 (d-1) - 1))$, or $r^2 (d-1) <= 1$. Here $d = {d}$, $a = {iso:g}$:
-{math.sqrt(along):.4g} along, {math.sqrt(across):.4g} across."""
+    return {"along": math.sqrt(along), "across": math.sqrt(across)}
 
 
 def draw(figure: Any, *, d: int, iso: float, ratio: float) -> None:
@@ -110,41 +96,13 @@ def draw(figure: Any, *, d: int, iso: float, ratio: float) -> None:
             made.legend(frameon=False, fontsize=9, loc="upper left")
 
 
-CLAIM = Claim(
-    name="the-cone-of-keys",
-    topic="noise",
-    statement="The figure of $mu_a$ and realisations of $k_a$, same direction and other magnitude: which noise does it "
-    "depict?",
-    formula="standard deviation of $k_a$ along $mu_a$ $>= ratio$ times that across it",
-    sources=(
-        Source("sequence-models-hw3", "Figure 1", note="beside isotropic noise", reading="isotropic"),
-        Source("self-attention-written", "Figure 1", note="beside $a I + (1/2) mu_a mu_a^T$"),
-        Source("cse151b-hw4", "Figure 1", note="beside $a I + (1/2) mu_a mu_a^T$"),
-    ),
-    parameters=(
-        Parameter(name="d", default=3, meaning="the dimension of the keys", whole=True, least=2, most=10**6),
-        Parameter(name="iso", default=0.01, meaning="a, the variance in every direction", above=0, most=100),
-        Parameter(name="ratio", default=5.0, meaning="how much longer than wide makes a cone", least=1, most=1e6),
-    ),
-    readings=(
-        Reading(
-            name="a I + (1/2) mu mu^T",
-            statement="With this noise, keys vary at least `ratio` times as much along the mean as across it.",
-            check=check_one_direction,
-        ),
-        Reading(
-            name="isotropic",
-            statement="With noise $a I$, keys vary more along the mean than across it.",
-            check=check_round_noise,
-            ignores=("ratio",),
-        ),
-        Reading(
-            name="never backwards",
-            statement="With $a I + (1/2) mu mu^T$ every realisation points the way of the mean, as drawn.",
-            check=check_never_backwards,
-            ignores=("d", "ratio"),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "the-cone-of-keys",
+    checks={
+        "a I + (1/2) mu mu^T": check_one_direction,
+        "isotropic": check_round_noise,
+        "never backwards": check_never_backwards,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
 )

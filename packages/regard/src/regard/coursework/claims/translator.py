@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.attention import attend
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.training_figures import VALIDATION, record
 from regard.coursework.verdict import (
-    Reading,
     Verdict,
     Witness,
     holds,
@@ -183,22 +180,6 @@ def check_embedding(*, seed: int) -> Verdict:
     )
 
 
-def prove(*, seed: int) -> str:
-    return """\
-The model. $x_t = E[s_t] + P[t]$, a row of each of two learned tables (BERT-style). $h_t = softmax(q_t K^T / sqrt d) V$
-in two heads, $K$ and $V$ from the source's own places. $y_t = norm(x_t + W_O h_t)$, $z_t = norm(y_t + W_2 ReLU(W_1 y_t
-+ b_1) + b_2)$. Then $p(target_t = w) = softmax(W z_t + b)_w$.
-
-Probabilities. The last line is a softmax over the target words: positive, with the sum 1 (weights-are-a-distribution).
-
-What it cannot do. Given the source, $p(target_1, target_2, ...)$ is the product of the $p(target_t)$: each place is
-said without knowing what the others say. Two translations that differ in a word ("a big dog", "a large dog") do little
-harm; where they differ in length or order ("two men sit", "two men are sitting") the places mix them ("two men are a").
-No training changes that.
-
-Here: the figures are those of the recorded runs; pretrained vectors take the place of $E$, or of the rows of $W$."""
-
-
 def draw(figure: Any, *, seed: int) -> None:
     recorded = record("embeddings")
     if recorded is None or recorded.comparison is None:
@@ -232,46 +213,15 @@ def _draw_learning(figure: Any) -> None:
         made.legend(frameon=False, loc="best")
 
 
-CLAIM = Claim(
-    name="translator",
-    topic="translator",
-    statement="A one-layer Transformer encoder turns a source sentence into probabilities of target tokens; its input "
-    "is token plus learned position (BERT-style), and pretrained word vectors can take the tokens' place.",
-    formula="$x_t = E[s_t] + P[t]$;  $p(target_t = w) = softmax(W layer(x)_t + b)_w$",
-    sources=(Source("cse151b-hw4", "2", also="2A", note="the model, and its embeddings compared"),),
-    parameters=(
-        Parameter(name="seed", default=0, meaning="of the weights that are compared", whole=True, least=0, most=10**6),
-    ),
-    readings=(
-        Reading(
-            name="it learns",
-            statement="Trained with the coursework's settings, it predicts the target tokens of pairs it has not seen.",
-            check=check_learning,
-            ignores=("seed",),
-        ),
-        Reading(
-            name="pretrained vectors",
-            statement="The same model with word2vec, GloVe or BERT vectors in the place of learned ones, seed by seed.",
-            check=check_pretrained_vectors,
-            ignores=("seed",),
-        ),
-        Reading(
-            name="probabilities",
-            statement="At every place the target words have positive probabilities with the sum 1 (float32: to 1e-5).",
-            check=check_probabilities,
-        ),
-        Reading(
-            name="attention",
-            statement="Its attention is that of attend, to float32 rounding (1e-5).",
-            check=check_attention,
-        ),
-        Reading(
-            name="BERT-style input",
-            statement="What the layer reads at place $t$ is exactly E[token] $+ P[t]$.",
-            check=check_embedding,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "translator",
+    checks={
+        "it learns": check_learning,
+        "pretrained vectors": check_pretrained_vectors,
+        "probabilities": check_probabilities,
+        "attention": check_attention,
+        "BERT-style input": check_embedding,
+    },
     draw=draw,
     asks_for_code=True,
 )

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from regard.coursework.claim import Claim
+from regard.coursework.claim import read_claim
 from regard.coursework.claims.translator import describe_comparison
-from regard.coursework.problem_sets import Source
 from regard.coursework.training_figures import Figures, RunFigures, record
-from regard.coursework.verdict import Reading, Verdict, measured_verdict, undecided_verdict
+from regard.coursework.verdict import Verdict, measured_verdict, undecided_verdict
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, axes
 
 if TYPE_CHECKING:
@@ -129,22 +128,8 @@ def _search_sentences(study: Tuning) -> list[str]:
     return [*said, f"Run: {study.searched_by}"]
 
 
-def prove() -> str:
-    return f"""\
-Perplexity is $exp$($-(1/N)$ sum of $ln$ p(token)) over the $N$ target tokens of the validation pairs. The coursework
-counts <sos>, which is always the first token and always right: one token of every sentence, with $p$ near 1. If $M$ of
-the $N$ tokens are <sos>, the number without them is the (N/(N-M))-th power of the number with them: higher, for the
-same model. So a perplexity means something only together with the vocabulary, the pairs that were kept and what was
-counted.
-
-The model as the homework describes it reads padding like words, and its word vectors start as torch starts them, with
-length about 11. Ours differs in both: padding is never read, and word vectors start with length about 1. Each has its
-record, "as described" and "defaults".
-
-Tuning. The best of many trials is also the luckiest: its own validation figure flatters it. What counts are new seeds
-and a test set that took no part in the choice.
-
-Here: {_perplexity_sentence()}."""
+def proof_numbers() -> dict[str, object]:
+    return {"perplexities": _perplexity_sentence()}
 
 
 def _perplexity_sentence() -> str:
@@ -177,36 +162,14 @@ def _draw_curve(made: Any, run: RunFigures, label: str, colour: str) -> None:
     made.plot([run.best_epoch], [run.perplexity], "o", ms=11, mfc="none", color=colour)
 
 
-CLAIM = Claim(
-    name="translator-trained",
-    topic="translator",
-    statement="Train it with the defaults and report its perplexity; tune it (more epochs alone do not count) and "
-    "report what was tried and what improved.",
-    formula="perplexity $= exp$($-(1/N)$ sum of $ln p$($target$ token)) on the validation pairs",
-    sources=(Source("cse151b-hw4", "2B", note="training and tuning"),),
-    parameters=(),
-    readings=(
-        Reading(
-            name="defaults",
-            statement="The perplexity that the coursework's settings reach, with two corrections of ours.",
-            check=check_defaults,
-        ),
-        Reading(
-            name="as described",
-            statement="The perplexity of the model as the homework describes it, and what our two corrections bring.",
-            check=check_as_described,
-        ),
-        Reading(
-            name="more epochs",
-            statement="What the same settings reach if they are only trained for longer.",
-            check=check_more_epochs,
-        ),
-        Reading(
-            name="tuned",
-            statement="What was tried, and what improved.",
-            check=check_tuned,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "translator-trained",
+    checks={
+        "defaults": check_defaults,
+        "as described": check_as_described,
+        "more epochs": check_more_epochs,
+        "tuned": check_tuned,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
 )

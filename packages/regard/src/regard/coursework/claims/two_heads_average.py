@@ -16,12 +16,10 @@ from regard.coursework.averaging_error import (
     error_ruling,
     format_ball,
 )
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, noise_parameters
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import EXTRA, orthonormal_rows
-from regard.coursework.question import Best, Instance, Question, Ruling, inequality, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.question import Best, Instance, Ruling, inequality, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
@@ -114,26 +112,10 @@ def check_closer_than_one_head(*, n: int, iso: float, scale: float, factor: floa
     )
 
 
-def prove(*, n: int, iso: float, scale: float, factor: float) -> str:
+def proof_numbers(*, n: int, iso: float, scale: float, factor: float) -> dict[str, object]:
     with balls.precise():
         limit = balls.above(2 * (n - 1) * balls.normal(-1 / (2 * balls.ball(iso)).sqrt()))
-    return f"""\
-$q_1 = T mu_a$ and $q_2 = T mu_b$, two different queries. By convexity of the square $||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <=
-(||c_1 - v_a||^2 + ||c_2 - v_b||^2)/2$.
-
-With orthonormal values $||c_1 - v_a||^2 = (1 - alpha_a)^2 +$ sum of the other $alpha_l^2 <= 2 (1 - alpha_a)^2 <= 2 (1 -
-alpha_a)$.
-
-$1 - alpha_a <=$ sum over $l != a$ of $min(1, e^(s_l - s_a))$, and in head 1, $s_l - s_a ~ N(-T, 2aT^2)$. The same for
-head 2. Together $E||c - target||^2 <= 2 (n-1) E min(1, e^D)$, $D ~ N(-T, 2aT^2)$.
-
-As $a -> 0$ this tends to $2 (n-1) e^-T$; for fixed $a$ and $T -> infinity$ to $2 (n-1) P(D > 0) = 2 (n-1)
-Phi(-1/sqrt(2a))$. No condition ties a to $T$: $E min(1, e^D) <= e^(-T/2) + P(D > -T/2) = e^(-T/2) + Phi(-1/sqrt(8a))$,
-which vanishes for every $n$ as $a -> 0$ and $T -> infinity$, in whatever way. A score is $N(T, aT^2)$, and its sign is
-what counts, not its size.
-
-Here $n = {n}$, $a = {iso:g}$, $T = {scale:g}$: the bound is {_bound_text(n, iso, scale)}; for $T -> infinity$ at most
-{at_most(limit, 4)}."""
+    return {"bound": _bound_text(n, iso, scale), "limit": at_most(limit, 4)}
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
@@ -195,17 +177,8 @@ def compare_with_shortest_means(instance: Instance, queries: Any) -> Best | None
     return Best(yours=float(np.linalg.norm(queries, axis=1).max()), best=high)
 
 
-QUESTION = Question(
-    function="queries",
-    arguments={
-        "means": "an n x d array, the orthonormal means of the keys, one row each",
-        "iso": "a, the variance of the keys around their means in every direction",
-        "error": "how large the expected squared error may be",
-    },
-    statement="Noise a I: two different queries whose outputs' mean is close to (v_0 + v_1)/2.",
-    task="Two different queries for which $E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2$ is at most error. Keys are $N(mu_i, "
-    "a I)$ and independent, values orthonormal.",
-    returns="a 2 x d array, one query per row",
+QUESTION = read_question(
+    "two-heads-average",
     shape=lambda given: (2, given["means"].shape[1]),
     sizes=(
         KEYS,
@@ -220,31 +193,10 @@ QUESTION = Question(
     best=compare_with_shortest_means,
 )
 
-CLAIM = Claim(
-    name="two-heads-average",
-    topic="noise",
-    statement="Noise $a I$: two different queries whose outputs' mean is close to $(v_a + v_b)/2$.",
-    formula="$q_1 = T mu_a$, $q_2 = T mu_b$:  $(c_1 + c_2)/2$ is close to $(v_a + v_b)/2$",
-    sources=(Source("cs224n-w25-a4", "1-4i"), Source("self-attention-written", "(d)i")),
-    parameters=(
-        *noise_parameters(iso=0.01),
-        Parameter(name="factor", default=1.0, meaning="in front of our bound, 1 in it", above=0, most=100),
-    ),
-    readings=(
-        Reading(
-            name="close",
-            statement="$E||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <= 2 (n-1) E min(1, e^D)$, $D ~ N(-T, 2aT^2)$, for all $n$, "
-            "$a$ and $T$, which vanishes for every $n$ as $a -> 0$ and $T -> infinity$.",
-            check=check_close_to_the_average,
-        ),
-        Reading(
-            name="closer than one head",
-            statement="At this $a$ and $T$ the error of two heads is at most that of one head.",
-            check=check_closer_than_one_head,
-            ignores=("factor",),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "two-heads-average",
+    checks={"close": check_close_to_the_average, "closer than one head": check_closer_than_one_head},
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

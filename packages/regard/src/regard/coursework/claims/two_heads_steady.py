@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.averaging_error import BY_INTEGRALS, KEYS, enclosed_error, error_ruling, least_error, mean_error
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, noise_parameters, number_of_keys
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
+from regard.coursework.parameters import number_of_keys
 from regard.coursework.query_questions import EXTRA, orthonormal_rows
-from regard.coursework.question import Best, Instance, Question, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.question import Best, Instance, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
@@ -151,41 +150,9 @@ def check_head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Ve
     )
 
 
-def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
+def proof_numbers(*, n: int, iso: float, scale: float, spread: float) -> dict[str, object]:
     p = 0.5 * math.erfc(1 / math.sqrt(2 * (spread + iso)))
-    return f"""\
-In head 1, $q_1 = T mu_a$: $s_a = T x$ with $x = k_a.mu_a ~ N(1, spread + a)$, and the others $s_l ~ N(0, aT^2)$,
-independent. In head 2, $q_2 = T mu_b$: $s_b ~ N(T, aT^2)$, the others, $k_a$ among them, $N(0, aT^2)$, independent of
-head 1. Limits are for fixed $n$ and $spread > 0$, with $p = P(x < 0) -> Phi(-1/sqrt(spread))$ as $a -> 0$.
-
-Not almost always. $alpha_a > 0.9$ implies $s_a > s_l$ for any one other key $l$, and $s_a - s_l ~ N(T, T^2 (spread +
-2a))$. So $P(alpha_a > 0.9) <= Phi(1/sqrt(spread + 2a))$, at every $T$: below 92.14 % for spread 1/2. $T$ cancels:
-scaling $q$ makes a negative score more negative, not positive.
-
-Without the negative draws. Fix $d > 0$. If $x > d$ and every $s_l <= dT/2$, which given $x > 0$ has a probability of at
-least $1 - P(x <= d | x > 0) - (n-1) Phi(-d/(2 sqrt a))$, then $1 - alpha_a <= (n-1) e^(-dT/2)$. As $a -> 0$ and $T ->
-infinity$ the last term and the last bound vanish, and $P(x <= d | x > 0)$ is as small as one likes with $d$. So
-$alpha_a -> 1$ in probability, given $x > 0$.
-
-Head 2 looks for $mu_b$, where $k_b$ has noise $a I$ only: its $alpha_b -> 1$ in probability, as in two-heads-average.
-
-Head by head. Weights are bounded, so convergence in probability is convergence of all moments: given $x > 0$, $Var c_1
--> 0$, and over all draws $Var c_2 -> 0$. With the negative draws $Var c_1$ does not vanish. Given $x < 0$, $s_a$ falls
-behind the others ($x < -d$ with nearly all of that probability, and then $s_a < -dT$ while $s_l > -dT/2$), so $alpha_a
--> 0$, and the others share the weight as softmax of $n - 1$ independent $N(0, aT^2)$. Where $sqrt(a) T -> infinity$ the
-largest of them takes it all, each as likely: $Var c_1 -> 1 - (1-p)^2 - (n-1) (p/(n-1))^2 = 1 - (1-p)^2 - p^2/(n-1)$.
-Where $sqrt(a) T -> 0$ they share it evenly, $c_1$ is $v_a$ or the mean $w$ of the $n - 1$ other values, and $Var c_1 ->
-p(1-p) ||v_a - w||^2 = p(1-p) n/(n-1)$. (In between, where $sqrt(a) T$ stays bounded and away from 0, neither limit is
-reached.)
-
-The variance of the mean. $c_2 -> v_b$, so $Var (c_1 + c_2)/2$ tends to $Var c_1/4$, with either of the two limits
-above. One head's variance tends to 1/2 (one-head-swings), whatever $sqrt(a) T$ does.
-
-The error, which is not the variance: the mean of $c_1$ is not $v_a$. One head's tends to 1/2. With two heads $||c -
-target||^2 -> ||c_1 - v_a||^2/4$: 0 with probability $1 - p$, and given $x < 0 2/4$ at one other value, so $p/2$, where
-$sqrt(a) T -> infinity$; $||w - v_a||^2/4 = n/(4(n-1))$ at their mean, so $p n/(4(n-1))$, where $sqrt(a) T -> 0$.
-
-Here $spread = {spread:g}$, $a = {iso:g}$: $P(x < 0) =$ {p:.4%}. {_first_upper(describe_limits(n, spread))}."""
+    return {"p": p, "limits": _first_upper(describe_limits(n, spread))}
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
@@ -229,18 +196,8 @@ def compare_with_best_means(instance: Instance, queries: Any) -> Best | None:
     return Best(yours=mean_error(_model(instance), queries)[0], best=best)
 
 
-QUESTION = Question(
-    function="queries",
-    arguments={
-        "means": "an n x d array, the orthonormal means of the keys, one row each",
-        "iso": "a, the variance of the keys around their means in every direction",
-        "error": "how large the expected squared error may be; one averaging head has some 0.4",
-    },
-    statement="Sigma_0 = a I + (1/2) mu_0 mu_0^T, the other keys a I: two heads vary far less than one.",
-    task="Two queries for which $E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2$ is at most error, over all draws. Keys are "
-    "normal and independent, key 0 with the covariance $a I + (1/2) mu_0 mu_0^T$, the others with $a I$; values "
-    "orthonormal.",
-    returns="a 2 x d array, one query per row",
+QUESTION = read_question(
+    "two-heads-steady",
     shape=lambda given: (2, given["means"].shape[1]),
     sizes=(
         replace(KEYS, parameter=number_of_keys(most=50)),
@@ -255,56 +212,15 @@ QUESTION = Question(
     best=compare_with_best_means,
 )
 
-CLAIM = Claim(
-    name="two-heads-steady",
-    topic="noise",
-    statement="$Sigma_a = a I + (1/2) mu_a mu_a^T$, two heads: $c_1$ stays at $v_a$ almost always and $c_2$ at $v_b$, "
-    "so the mean has far less variance than one head's.",
-    formula="$q_1 = T mu_a$, $q_2 = T mu_b$, $k_a ~ N(mu_a, a I + spread mu_a mu_a^T)$",
-    sources=(
-        Source("cs224n-w25-a4", "1-4ii"),
-        Source(
-            "self-attention-written",
-            "(d)ii",
-            note="which lets the reader ignore draws with $k_a.q_i < 0$",
-            reading="without the negative draws",
-        ),
-    ),
-    parameters=(
-        *noise_parameters(iso=0.01),
-        Parameter(
-            name="spread",
-            default=0.5,
-            meaning="the further variance of $k_a$ along $mu_a$, 1/2 in the statement",
-            above=0,
-            most=9,
-        ),
-    ),
-    readings=(
-        Reading(
-            name="almost always",
-            statement="$P$($alpha_a > 0.9$ in head 1) is at least 99 %, over all draws.",
-            check=check_almost_always,
-        ),
-        Reading(
-            name="without the negative draws",
-            statement="Given $k_a.mu_a > 0$, $P$($alpha_a > 0.9$ in head 1) $-> 1$ as $a -> 0$ and $T -> infinity$.",
-            check=check_without_negative_draws,
-        ),
-        Reading(
-            name="far less variance",
-            statement="The variance of the mean of two heads is at least 5 times less than one head's, all draws "
-            "counted.",
-            check=check_far_less_variance,
-        ),
-        Reading(
-            name="variances of c_1 and c_2",
-            statement="Without the draws with $k_a.mu_a < 0$, $Var c_1 -> 0$ and $Var c_2 -> 0$ as $a -> 0$ and $T -> "
-            "infinity$.",
-            check=check_head_by_head,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "two-heads-steady",
+    checks={
+        "almost always": check_almost_always,
+        "without the negative draws": check_without_negative_draws,
+        "far less variance": check_far_less_variance,
+        "variances of c_1 and c_2": check_head_by_head,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Float
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.problem_sets import Source
+from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import (
     ENCLOSED,
     EPS,
@@ -21,8 +19,16 @@ from regard.coursework.query_questions import (
     orthonormal_rows,
     share_ruling,
 )
-from regard.coursework.question import Best, Instance, Question, Ruling, format_distinctly, inequality, worst_ruling
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.question import (
+    Best,
+    Instance,
+    Ruling,
+    format_distinctly,
+    inequality,
+    read_question,
+    worst_ruling,
+)
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -142,24 +148,8 @@ def check_corrected(*, n: int, eps: float, delta: float, factor: float) -> Verdi
     )
 
 
-def prove(*, n: int, eps: float, delta: float, factor: float) -> str:
-    return f"""\
-Head 1, $q_1 = t u$ with $t = ln(n/eps)$: the score of key 1 is $c t$, the others 0. With $x = n/eps$ its weight is
-$x^c/(x^c + n - 1)$.
-
-For $c = 3/2$ that is at least $1/(1+eps)$. For $c = 1/2$ it is $1/(1 + (n-1) sqrt(eps/n))$, about $1/(1 + sqrt(n
-eps))$: nearly all only where $n eps$ is small. It is at least $1 - delta$ exactly when $(n-1) sqrt(eps/n) <=
-delta/(1-delta)$.
-
-Head 2, $q_2 = t k_2$: the score of key 2 is $t$, that of key 1 is $c u.k_2 t = 0$, so its weight is $x/(x + n - 1) >=
-1/(1+eps)$.
-
-Corrected: $t = 2 ln(n/eps)$ gives head 1 the weight $x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) = 1/(1 + (n-1) eps/n) >=
-1/(1+eps)$ for both $c$. Then $||(c_1+c_2)/2 - (v_1+v_2)/2|| <= eps/(1+eps) D$ by copying-output for each head.
-
-Here $n = {n}$, $eps = {eps:g}$: head 1 has
-{first_head_weight(n, eps):.6g} at $c = 1/2$; for $1 - delta = {1 - delta:g}$, $eps$ must
-be at most {at_least(largest_eps(n, delta), 4)}."""
+def proof_numbers(*, n: int, eps: float, delta: float, factor: float) -> dict[str, object]:
+    return {"first": first_head_weight(n, eps), "nearly_all": 1 - delta, "largest": at_least(largest_eps(n, delta), 4)}
 
 
 def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> None:
@@ -213,16 +203,8 @@ def compare_with_shortest_heads(instance: Instance, queries: Any) -> Best | None
     return Best(yours=max(ratios[0].yours, ratios[1].yours), best=max(ratios[0].best, ratios[1].best))
 
 
-QUESTION = Question(
-    function="queries",
-    arguments={
-        "directions": "an n x d array of orthonormal rows: u, then the keys 1, 2, ...; key 0 is c u",
-        "eps": "a number with 0 < eps < 1",
-    },
-    statement="k_0 = c u with c = 1/2 or 3/2, which the queries do not know: a head for each of the keys 0 and 1.",
-    task="Two queries: the first gives key 0 a weight of at least $1/(1+eps)$, the second gives it to key 1, both for "
-    "$c = 1/2$ and for $c = 3/2$.",
-    returns="a 2 x d array, one query per row",
+QUESTION = read_question(
+    "two-heads-two-point-noise",
     shape=lambda given: (2, given["directions"].shape[1]),
     sizes=(N, EXTRA, EPS),
     make=orthonormal_directions,
@@ -232,43 +214,14 @@ QUESTION = Question(
     best=compare_with_shortest_heads,
 )
 
-CLAIM = Claim(
-    name="two-heads-two-point-noise",
-    topic="noise",
-    statement="$k_1 = c u$ with $c = 1/2$ or 3/2, $q_1 = t u$, $q_2 = t k_2$, $t = ln(n/eps)$: head 1 puts nearly all "
-    "its weight on key 1 for both $c$, head 2 on key 2, and the mean output is close to $(v_1 + v_2)/2$.",
-    formula="$x^c/(x^c + n - 1)$ is nearly 1 for $c = 1/2$ and $c = 3/2$, $x = n/eps$",
-    sources=(Source("attention-position-svd", "Attention (d)", note="keys and heads counted from 1, as there"),),
-    parameters=(
-        number_of_keys(),
-        slack(),
-        Parameter(name="delta", default=0.1, meaning='"nearly all" means at least $1 - delta$', least=1e-6, below=0.5),
-        Parameter(
-            name="factor", default=1.0, meaning="$t =$ factor $ln(n/eps)$, 1 in the statement", above=0, most=100
-        ),
-    ),
-    readings=(
-        Reading(
-            name="head 1, at this n and eps",
-            statement="At this $n$ and $eps$ head 1 puts at least $1 - delta$ on key 1 for $c = 1/2$ and for $c = "
-            "3/2$.",
-            check=check_nearly_all,
-        ),
-        Reading(
-            name="head 2",
-            statement="At this $n$ and $eps$ head 2 puts at least $1/(1+eps)$ on key 2, for both $c$.",
-            check=check_second_head,
-            ignores=("delta",),
-        ),
-        Reading(
-            name="corrected, t = 2 ln(n/eps)",
-            statement="With $t = 2 ln(n/eps)$ both heads put at least $1/(1+eps)$ on their keys, for both $c$, all "
-            "$n$, all $eps$.",
-            check=check_corrected,
-            ignores=("delta", "factor"),
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "two-heads-two-point-noise",
+    checks={
+        "head 1, at this n and eps": check_nearly_all,
+        "head 2": check_second_head,
+        "corrected, t = 2 ln(n/eps)": check_corrected,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

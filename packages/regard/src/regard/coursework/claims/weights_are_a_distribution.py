@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.attention import attend
-from regard.coursework.claim import Claim
-from regard.coursework.parameters import Parameter, number_of_keys
-from regard.coursework.problem_sets import Source
-from regard.coursework.question import Instance, Question, Ruling, Size, format_distinctly, make_size
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.coursework.claim import read_claim
+from regard.coursework.parameters import number_of_keys
+from regard.coursework.question import Instance, Ruling, Size, format_distinctly, make_size, read_question
+from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, in_full
@@ -144,18 +143,10 @@ def _distance_from_one(scores: list[float]) -> float:
     return float(abs(_sum(scores) - 1))
 
 
-def prove(*, n: int, spread: float) -> str:
+def proof_numbers(*, n: int, spread: float) -> dict[str, object]:
     with balls.precise():
         least = (1 / (1 + (n - 1) * balls.ball(spread).exp())).str(6, radius=False)
-    return f"""\
-Let $Z = sum_l e^(s_l)$. Every term is positive, so $Z > 0$ and $alpha_i = e^(s_i)/Z > 0$.
-
-The sum is $(sum_i e^(s_i))/Z = Z/Z = 1$.
-
-How small can a weight be? $alpha_i = 1/$($1 +$ sum over $l != i$ of $e^(s_l - s_i)$) $>= 1/(1 + (n-1) e^spread)$, with
-equality when all other scores are equal and the spread above $s_i$.
-
-Here $n = {n}$, $spread = {spread:g}$: at least {least}."""
+    return {"least": least}
 
 
 def draw(figure: Any, *, n: int, spread: float) -> None:
@@ -194,11 +185,8 @@ def judge_distribution(instance: Instance, weights: NDArray[np.float64]) -> Ruli
     return Ruling(room=1e-9 - float(off[i]), said=f"weight {i} is {yours}, and softmax has {right}")
 
 
-QUESTION = Question(
-    function="weights",
-    arguments={"scores": "an array of n numbers, of any size"},
-    task="The attention weights of these scores: softmax, for scores as large as they come.",
-    returns="an array of n weights",
+QUESTION = read_question(
+    "weights-are-a-distribution",
     shape=lambda given: given["scores"].shape,
     sizes=(
         Size(parameter=number_of_keys(least=1, most=400), ladder=(1, 2, 3, 5, 10, 50)),
@@ -206,38 +194,17 @@ QUESTION = Question(
     ),
     make=some_scores,
     judge=judge_distribution,
-    decided="Weights were compared with those of regard.attend in float64, to one part in 10^9.",
     may_be_nan=True,
 )
 
-CLAIM = Claim(
-    name="weights-are-a-distribution",
-    topic="attention",
-    statement="Every attention weight is positive and they sum to 1, whatever the scores.",
-    formula="alpha = softmax(s):  $alpha_i > 0$ for every $i$,  $sum_i alpha_i = 1$",
-    sources=(Source("self-attention-written", "(a)i"), Source("cse151b-hw4", "1A.i")),
-    parameters=(
-        number_of_keys(least=1, default=5),
-        Parameter(name="spread", default=1000.0, meaning="how far apart the scores may be", least=0, most=1e6),
-    ),
-    readings=(
-        Reading(
-            name="real numbers",
-            statement="For all real scores every weight is above 0 and the sum is exactly 1.",
-            check=check_over_the_reals,
-        ),
-        Reading(
-            name="float64, positive",
-            statement="The weights that attend computes are above 0, for scores at most `spread` apart.",
-            check=check_positive_in_float64,
-        ),
-        Reading(
-            name="float64, sum",
-            statement="The weights that attend computes sum to exactly 1, for scores at most `spread` apart.",
-            check=check_sum_in_float64,
-        ),
-    ),
-    prove=prove,
+CLAIM = read_claim(
+    "weights-are-a-distribution",
+    checks={
+        "real numbers": check_over_the_reals,
+        "float64, positive": check_positive_in_float64,
+        "float64, sum": check_sum_in_float64,
+    },
+    proof_numbers=proof_numbers,
     draw=draw,
     question=QUESTION,
 )

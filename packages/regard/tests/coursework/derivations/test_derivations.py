@@ -10,13 +10,14 @@ import pytest
 
 from places import ROOT
 from regard.coursework.catalogue import claims
-from regard.coursework.derivations.checking import Mark
 from regard.coursework.derivations.evaluation import NoValue
 from regard.coursework.derivations.gaps import FOLDER, leave_gaps
 from regard.coursework.derivations.problem import find_problem, problem_names, read_problem
 from regard.coursework.derivations.report import check_derivation, check_file
 from regard.coursework.derivations.template import template_text
+from regard.coursework.derivations.verdicts import Mark
 from regard.errors import InputError
+from regard.mistakes.catalogue import find_mistake
 
 HERE = Path(__file__).parent
 PAGE = ROOT / "docs" / "derivations.md"
@@ -30,20 +31,31 @@ def derivations(name):
             yield pytest.param(claim, text, id=f"{claim}: {style}")
 
 
-@pytest.mark.parametrize(("claim", "text"), [*derivations("right.txt"), *derivations("right_later.txt")])
+@pytest.mark.parametrize(
+    ("claim", "text"), [*derivations("right.txt"), *derivations("right_later.txt"), *derivations("right_fresh.txt")]
+)
 def test_no_right_derivation_is_accused(claim, text):
     report = check_derivation(claim, text)
     assert report.lines
     assert not [line for line in report.lines if line.mark in (Mark.FALSE, Mark.NOT_READ)]
 
 
-@pytest.mark.parametrize(("claim", "text"), [*derivations("wrong.txt"), *derivations("wrong_later.txt")])
+@pytest.mark.parametrize(
+    ("claim", "text"), [*derivations("wrong.txt"), *derivations("wrong_later.txt"), *derivations("wrong_fresh.txt")]
+)
 def test_the_first_wrong_line_is_named(claim, text):
     wrong = next(n for n, line in enumerate(text.split("\n"), 1) if "@@" in line)
     report = check_derivation(claim, text.replace("@@", ""))
     accused = [one for one in report.lines if one.mark is Mark.FALSE or one.remark.startswith("the shapes")]
     assert accused[0].line == wrong
     assert not report.complete
+
+
+@pytest.mark.parametrize(("claim", "text"), [*derivations("open.txt")])
+def test_what_proves_nothing_is_neither_accused_nor_complete(claim, text):
+    report = check_derivation(claim, text)
+    assert report.lines
+    assert report.exit_code == 3
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.md")))
@@ -109,6 +121,26 @@ def test_a_false_line_has_its_instance_values_and_repair():
     assert report.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("H = softmax(Q K^T) V", "scale-missing"),
+        ("H_p = softmax(P Q K^T P^T / d) P V", "scale-by-width"),
+        ("H = (Q K^T / sqrt(d)) V", "softmax-missing"),
+        ("H = softmax(softmax(Q K^T / sqrt(d))) V", "softmax-twice"),
+        ("Z = (H W_1 + 1 b_1) W_2 + 1 b_2", "relu-missing"),
+    ],
+)
+def test_a_known_mistake_is_told_with_the_sentence_of_the_catalogue(line, name):
+    repair = check_derivation("order-blindness", line).first_false.repair
+    assert repair.endswith(f": the line has {find_mistake(name).said} ({name} in the list of mistakes)")
+
+
+def test_no_inequality_is_called_true_because_instances_are_kind_to_it():
+    report = check_derivation("singular-tail", r"Let $t = \|A\|_F^2$. Then $t \le t/k$.")
+    assert report.first_false.repair != "t were t^2"  # false where ||A|| is small, which no instance is
+
+
 def test_what_is_not_read_is_said():
     report = check_derivation("order-blindness", r"$H_p = \oplus H$ and $Q_p = W_Q X$ ![a](b.png) ~~$H_p = H$~~")
     assert [line.mark for line in report.lines] == [Mark.NOT_READ, Mark.NOT_READ]
@@ -123,6 +155,11 @@ LARGE = {
     "factors": "$" + "P" * 200 + "X = " + "P" * 200 + "X$",
     "exponents": "2^1000000000 = 3\n7^(7^(7^7)) = 1\nd^99999999 = 1",
     "sums": "sum_{i=1}^{1000000000} 1 = 3\nsum_{i=1}^{99} sum_{j=1}^{99} sum_{l=1}^{99} sum_{m=1}^{99} d = 3",
+    "braces": "$" + "\\mathbf{" * 900 + "Q" + "}" * 900 + " = Q$",
+    "products": "Q = " + " ".join(["(P + P^T + I)"] * 30) + " Q",
+    "openings": "\\begin{align}" * 4000,
+    "crossed": "~~<del>![\\sout{" * 3000,
+    "places": "X_i = 0 for i = " + ", ".join(map(str, range(3, 3000))),
     "signs": "=" * 5000 + "\n" + "$" * 999 + "\n" + "\\" * 500 + "_" * 500 + "^" * 500,
 }
 
@@ -131,6 +168,12 @@ LARGE = {
 def test_nothing_hangs(text):
     report = check_derivation("order-blindness", text)
     assert Mark.FOLLOWS not in [line.mark for line in report.lines]
+
+
+def test_more_than_is_read_is_refused_in_one_sentence():
+    for text, said in (("Q_p = P Q\n" * 2000, "2000 statements; at most 1500"), ("x" * 70_000, "at most 60000")):
+        with pytest.raises(InputError, match=said):
+            check_derivation("order-blindness", text)
 
 
 def test_one_letter_has_one_meaning_and_a_supposition_is_no_step():

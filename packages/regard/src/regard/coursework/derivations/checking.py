@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
-from fractions import Fraction
 
-from regard.coursework.derivations.conditions import find_indices, meets, read_conditions
+from regard.coursework.derivations.conditions import attach_conditions, find_indices, meets, places_listed
 from regard.coursework.derivations.document import MOST, Statement, find_formulas, split_statements
 from regard.coursework.derivations.evaluation import DividesByZero, Instance, NoValue, compare, evaluate, write_value
 from regard.coursework.derivations.grammar import Parser
 from regard.coursework.derivations.instances import make_instances
 from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
-from regard.coursework.derivations.problem import Condition, Fact, Problem
+from regard.coursework.derivations.problem import Fact, Problem
 from regard.coursework.derivations.proving import (
     NONE,
     Conditions,
@@ -25,66 +23,24 @@ from regard.coursework.derivations.proving import (
     prove_by_lines_before,
 )
 from regard.coursework.derivations.repairs import find_repair
-from regard.coursework.derivations.terms import Term, free_names, num, substitute, sym
+from regard.coursework.derivations.terms import Condition, Term, free_names, num, substitute, sym
 from regard.coursework.derivations.tokens import NotRead, Token
+from regard.coursework.derivations.verdicts import (
+    Failure,
+    LineVerdict,
+    Mark,
+    Relation,
+    describe,
+    join_signs,
+    name_rules,
+)
 from regard.coursework.derivations.whole_numbers import prove_by_irrationality, prove_multiple_of_pi
 from regard.errors import InputError
 from regard.rigor.balls import precise
 
 _DEFINING = re.compile(r"\b(?:let|set|define|put|write|where|denote|with|choose|take)\b[^.]*$", re.IGNORECASE)
+MOST_STATEMENTS = 1500
 TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "!=": "!="}
-
-
-class Mark(StrEnum):
-    """What is said of a relation."""
-
-    FOLLOWS = "follows"
-    TRUE = "true, but say why"
-    FALSE = "false"
-    NOT_READ = "not read"
-    DEFINES = "definition"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LineVerdict:
-    """One relation with its mark; ``rules`` prove it, ``remark`` says what is wrong or missing."""
-
-    line: int
-    text: str
-    mark: Mark
-    rules: tuple[str, ...] = ()
-    leap: int = 0
-    remark: str = ""
-    caret: int = -1  # the place in ``text`` that is not read
-    instance: str = ""
-    values: tuple[str, str] = ("", "")
-    repair: str = ""
-
-
-@dataclass
-class Relation:
-    """One relation of a chain, as terms."""
-
-    statement: Statement
-    left: Term
-    sign: str
-    right: Term
-
-    def __str__(self) -> str:
-        return f"{self.left} {self.sign} {self.right}"
-
-    @property
-    def names(self) -> set[str]:
-        return free_names(self.left) | free_names(self.right)
-
-
-@dataclass
-class Failure:
-    """Where a relation certainly fails."""
-
-    where: Instance
-    places: dict[str, Fraction]
-    values: tuple[str, str]
 
 
 @dataclass
@@ -104,7 +60,7 @@ class Checker:
     undefined: int = 0  # how often it divided by zero
     last: Term | None = None
     chain: tuple[list[Term], list[str], Conditions] | None = None
-    conditions: dict[int, list[Condition]] = field(default_factory=dict)
+    bound: dict[str, Term] = field(default_factory=dict)  # an index that is one of several places: i = 1, 2
 
     @property
     def words(self):  # type: ignore[no-untyped-def]
@@ -115,15 +71,11 @@ class Checker:
         self.said += said
         statements = [one for formula in formulas for one in split_statements(formula, self.words.names())]
         find_indices(statements, self.problem, self.words)
-        steps = []
-        for one in statements:
-            found = None if one.problem is not None else read_conditions(one, self.words)
-            if found is None:
-                steps.append(one)
-            else:
-                self.conditions.setdefault(one.sentence, []).extend(found)
-        for one in steps:
-            self.statement(one)
+        if len(statements) > MOST_STATEMENTS:
+            raise InputError(f"The derivation has {len(statements)} statements; at most {MOST_STATEMENTS} are read.")
+        for one in attach_conditions(statements, self.words):
+            for self.bound in places_listed(one.conditions, one.continues):
+                self.statement(one)
         self.join_lines()
 
     def statement(self, statement: Statement) -> None:
@@ -165,6 +117,8 @@ class Checker:
         made = parser.expression()
         if parser.now.kind != "end":
             raise NotRead(parser.now.place, "the end of the formula, a sign or a factor")
+        for index, place in self.bound.items():
+            made = substitute(made, index, place)
         return made
 
     def not_read(self, statement: Statement, problem: NotRead) -> None:
@@ -303,7 +257,12 @@ class Checker:
         step = prove_by_irrationality(self.context, left, sign, right)
         if step is not None:
             self.instances = [one for one in self.instances if one.value(self.problem.multiple) == 0] or self.instances
-        stated = [one for one in self.conditions.get(statement.sentence, []) if one.index in relation.names]
+        free = relation.names & self.words.indices
+        stated = [
+            one
+            for one in statement.conditions
+            if one.index in free and one.sign != "=" and free_names(one.place) & self.words.indices <= free
+        ]
         conditions, failure = self.test(relation, stated) if step is None else (stated, None)
         if failure is not None or not self.evaluated:
             self.judge_failure(relation, failure, stated)
@@ -355,7 +314,7 @@ class Checker:
             where = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
             self.mark(relation, Mark.NOT_READ, f"{where}; take another letter for another thing")
             return
-        repair = find_repair(left, sign, right, lambda a, b: self.is_true(a, sign, b, stated))
+        repair = find_repair(left, sign, right, lambda a, b: self.is_repaired(a, sign, b, stated))
         self.lines.append(
             LineVerdict(
                 line=relation.statement.line,
@@ -394,6 +353,13 @@ class Checker:
         except Mismatch:
             return False
         return self.first_failure(left, sign, right, stated) is None and self.evaluated > 0
+
+    def is_repaired(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
+        """Whether an edited line is true: an inequality must be proved, since instances may be kind to it."""
+        if not self.is_true(left, sign, right, stated):
+            return False
+        left, right, _ = fit_relation(left, right, self.words)
+        return sign == "=" or prove(self.context, left, sign, right, frozenset(stated)) is not None
 
     def first_failure(self, left: Term, sign: str, right: Term, conditions: list[Condition]) -> Failure | None:
         self.evaluated = self.undefined = 0
@@ -496,25 +462,6 @@ class Checker:
                     self.reached.add(goal.name)
 
 
-def name_rules(rules: tuple[str, ...]) -> list[str]:
-    """Rules by name, definitions last and together."""
-    plain = [one for one in rules if not one.startswith("definition of ")]
-    definitions = [one.removeprefix("definition of ") for one in rules if one.startswith("definition of ")]
-    return plain + ([f"definition of {', '.join(definitions)}"] if definitions else []) or ["arithmetic"]
-
-
-def join_signs(signs: list[str]) -> str | None:
-    """The relation from the first side of a chain to its last; None where they point in different directions."""
-    kinds = set(signs) - {"="}
-    if not kinds:
-        return "="
-    if kinds <= {"<=", "<"}:
-        return "<" if "<" in kinds else "<="
-    if kinds <= {">=", ">"}:
-        return ">" if ">" in kinds else ">="
-    return None
-
-
 def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact) -> bool:
     """Whether a relation is the goal, up to arithmetic, the writer's own names and the letter of an index."""
     left, sign, right = found
@@ -530,18 +477,6 @@ def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact
         ):
             return True
     return False
-
-
-def describe(failure: Failure, problem: Problem, left: Term, right: Term) -> str:
-    """The instance in words: sizes, and what stands in the line."""
-    names: set[str] = free_names(left) | free_names(right)
-    for _ in range(6):
-        names |= {
-            one for name in names if name in problem.definitions for one in free_names(problem.definitions[name][1])
-        }
-    shown = [name for name in [*problem.sizes, *problem.symbols] if name in names and name in failure.where.values]
-    said = [f"{name} = {write_value(failure.where.values[name])}" for name in shown[:8]]
-    return ", ".join([*said, *(f"{index} = {place}" for index, place in failure.places.items())])
 
 
 def run_checker(problem: Problem, text: str) -> Checker:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import groupby
 
 from regard.coursework.derivations.document import Statement
-from regard.coursework.derivations.evaluation import Instance, evaluate
+from regard.coursework.derivations.evaluation import Instance, compare, evaluate
 from regard.coursework.derivations.grammar import Parser
 from regard.coursework.derivations.names import Vocabulary
-from regard.coursework.derivations.problem import Condition, Problem
-from regard.coursework.derivations.terms import Term, free_names
+from regard.coursework.derivations.problem import Problem
+from regard.coursework.derivations.terms import Condition, Term, free_names
 from regard.coursework.derivations.tokens import NotRead, Token
 
-SIGNS = {"!=": "!=", ">=": "<=", "<=": ">=", "<": ">", ">": "<"}
+SIGNS = {"!=": "!=", ">=": "<=", "<=": ">=", "<": ">", ">": "<", "=": "=", "in": "in", "notin": "notin"}
 LETTERS = "hijlmopqrstuvwxyz"
 
 
@@ -41,29 +42,93 @@ def is_counted(base: str, below: str, words: Vocabulary) -> bool:
     return base == "sum" or base in words.families or f"{base}." in words.families or base not in words.shapes
 
 
+def attach_conditions(statements: list[Statement], words: Vocabulary) -> list[Statement]:
+    """The relations, each with the conditions on indices that stand behind it in its sentence, or else before it."""
+    made: list[Statement] = []
+    for _, sentence in groupby(statements, key=lambda one: one.sentence):
+        parts: list[Statement | list[Condition]] = []
+        for one in sentence:
+            found = read_conditions(one, words) if one.problem is None else None
+            last = parts[-1] if parts and isinstance(parts[-1], list) else None
+            if found is None and last and not one.signs and one.problem is None:
+                found = read_more(last, one.sides[0], words)
+            if found is None:
+                parts.append(one)
+            elif last is not None:
+                last += found
+            else:
+                parts.append(found)
+        leads = bool(parts) and isinstance(parts[0], list)
+        groups = [one for one in parts if isinstance(one, list)]
+        known = groups[-1] if groups and not leads else []
+        for part in parts if leads else reversed(parts):
+            if isinstance(part, list):
+                known = part
+            else:
+                part.conditions = known
+        made += [one for one in parts if isinstance(one, Statement)]
+    return made
+
+
 def read_conditions(statement: Statement, words: Vocabulary) -> list[Condition] | None:
-    """i != 1, i >= 3, 1 <= i <= k, i = 3 (, ..., n): conditions on an index; None where it is a relation."""
+    """i != 1, i >= 3, 1 <= i <= k, i != j, i in {1, 2}: conditions on an index; None where it is a relation."""
     sides, signs = statement.sides, statement.signs
     places = [n for n, side in enumerate(sides) if len(side) == 1 and side[0].text in words.indices]
-    if not signs or len(places) != 1 or any(sign not in (*SIGNS, "=") for sign in signs):
+    if not signs or not places or len(places) > 1 + (signs == ["!="]) or any(sign not in SIGNS for sign in signs):
         return None
     index = sides[places[0]][0].text
     made: list[Condition] = []
     for n, sign in enumerate(signs):
-        other = n + 1 if n == places[0] else n
         if places[0] not in (n, n + 1):
             return None
-        turned = sign if n == places[0] else SIGNS.get(sign, sign)
-        made += [Condition(index, ">=" if sign == "=" else turned, place) for place in read_places(sides[other], words)]
+        turned = sign if n == places[0] else SIGNS[sign]
+        side = sides[n + 1 if n == places[0] else n]
+        if sign in ("in", "notin"):
+            first, *rest = split_list(side[1:-1])
+            made += make_condition(index, "=" if sign == "in" else "!=", first, words)
+            for one in rest if made else ():
+                made += read_more(made, one, words) or []
+        else:
+            made += make_condition(index, turned, side, words)
     return made
 
 
-def read_places(tokens: list[Token], words: Vocabulary) -> list[Term]:
-    """The places in "1", "k - 1" or "a, b"; words and dots among them are left out."""
+def read_more(known: list[Condition], tokens: list[Token], words: Vocabulary) -> list[Condition] | None:
+    """What a list goes on with: the 2 of "i = 1, 2", the dots and the n of "i = 3, ..., n"."""
+    last = known[-1]
+    if last.sign in ("=", ">=") and tokens[0].text == "...":
+        known[-1] = Condition(last.index, ">=", last.place)
+        return []
+    if last.sign not in ("=", "!=") or len(tokens) > 3:
+        return [] if last.sign == ">=" else None
+    return make_condition(last.index, last.sign, tokens, words)
+
+
+def split_list(tokens: list[Token]) -> list[list[Token]]:
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.text == ",":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part] or [[]]
+
+
+def make_condition(index: str, sign: str, tokens: list[Token], words: Vocabulary) -> list[Condition]:
+    """The condition with the place in "1" or "k - 1"; a place that is not read makes none."""
     try:
-        return [Parser(tokens, words, 0).expression()] if tokens and tokens[0].text != "..." else []
+        return [Condition(index, sign, Parser(tokens, words, 0).expression())]
     except NotRead:
         return []
+
+
+def places_listed(conditions: list[Condition], continues: bool) -> list[dict[str, Term]]:
+    """Each choice of the indices for which a list names the places; what goes on goes on from the last one."""
+    choices: list[dict[str, Term]] = [{}]
+    for index in dict.fromkeys(one.index for one in conditions if one.sign == "="):
+        places = [one.place for one in conditions if one.index == index and one.sign == "="]
+        choices = [{**choice, index: place} for choice in choices for place in places]
+    return choices[-1:] if continues else choices[:20]
 
 
 def meets(condition: Condition, places: dict[str, Fraction], where: Instance) -> bool:
@@ -71,6 +136,4 @@ def meets(condition: Condition, places: dict[str, Fraction], where: Instance) ->
     if condition.index not in places:
         return True
     one, other = places[condition.index], evaluate(condition.place, where, places)
-    return bool(
-        {"!=": one != other, ">=": one >= other, "<=": one <= other, "<": one < other, ">": one > other}[condition.sign]
-    )
+    return bool(compare(condition.sign, one, other))

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from regard.coursework.derivations.terms import Condition
 from regard.coursework.derivations.tokens import NotRead, Token, read_tokens
 
-RELATIONS = ("=", "<=", ">=", "<", ">", "!=", "~")
+RELATIONS = ("=", "<=", ">=", "<", ">", "!=", "~", "in", "notin")
 _MATH = re.compile(
     r"\$\$(?P<a>.+?)\$\$|\$(?P<b>[^$]+?)\$|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\]"
-    r"|\\begin\{(?P<env>align|equation|gather|multline|eqnarray|aligned|alignat)\*?\}(?P<e>.+?)\\end\{(?P=env)\*?\}",
+    r"|\\begin\{(?P<env>align|equation|gather|multline|eqnarray|aligned|alignat)\*?\}(?P<e>.{1,9000}?)\\end\{(?P=env)\*?\}",
     re.DOTALL,
 )
-_CROSSED = re.compile(r"~~.+?~~|<del>.+?</del>|<s>.+?</s>|\\(?:sout|st|cancel|xcancel|hcancel)\{[^{}]*\}", re.DOTALL)
+_CROSSED = re.compile(
+    r"~~.{1,2000}?~~|<del>.{1,2000}?</del>|<s>.{1,2000}?</s>|\\(?:sout|st|cancel|xcancel|hcancel)\{[^{}]*\}", re.DOTALL
+)
 _COMMENT = re.compile(r"<!--.*?-->|^[ \t]*%[^\n]*", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<img[^>]*>")
 _SUPPOSE = re.compile(r"\b(?:suppose|assume|assuming|if)\b[^.]*$", re.IGNORECASE)
 _ANNOUNCE = re.compile(r"\b(?:show|prove|want|claim|goal|wish)\b[^.]*$", re.IGNORECASE)
+_CASES = re.compile(r"(?P<head>.*?)\\begin\{cases\}(?P<rows>.*?)\\end\{cases\}(?P<rest>.*)", re.DOTALL)
+_ELSE = re.compile(r"\b(?:otherwise|else)\b")
 _END = re.compile(r"[.;:](?:\s|$)|\n\s*\n")
-MOST = 200_000  # characters
+MOST = 60_000  # characters: twenty pages
 
 
 @dataclass
@@ -48,6 +53,7 @@ class Statement:
     continues: bool = False
     problem: NotRead | None = None
     before: str = ""
+    conditions: list[Condition] = field(default_factory=list)  # for which indices it is meant
 
 
 def find_formulas(text: str) -> tuple[list[Formula], list[str]]:
@@ -77,8 +83,10 @@ def _latex_formulas(text: str) -> Iterator[Formula]:
         before = prose[ends[-1].end() :] if ends else before + prose
         inside = next(found[key] for key in "abcde" if found[key] is not None)
         start = found.start() + found[0].index(inside)
-        for part, offset in _rows(inside):
+        cases = _CASES.match(inside)
+        for part, offset in _cases(cases) if cases else _rows(inside):
             line = text.count("\n", 0, start + offset + len(part) - len(part.lstrip())) + 1
+            sentence += bool(cases)  # each case has its own condition
             yield Formula(part, line, sentence, True, before)
         if inside.rstrip().endswith("."):
             sentence, before = sentence + 1, ""
@@ -95,6 +103,24 @@ def _rows(inside: str) -> Iterator[tuple[str, int]]:
         yield inside[start:], start
 
 
+def _cases(found: re.Match[str]) -> Iterator[tuple[str, int]]:
+    """Each case as a statement of its own, with its condition; "otherwise" is where no case before it holds."""
+    *before, head = found["head"].split("\\\\")
+    yield from ((part, 0) for part in before)
+    conditions: list[str] = []
+    for row, offset in _rows(found["rows"]):
+        value, _, condition = row.partition("&")
+        if _ELSE.search(condition):
+            for sign, other in ((r"\\in\b", r"\\notin"), ("=", r"\\ne "), (r"\\leq?\b|<", ">"), (r"\\geq?\b|>", "<")):
+                conditions = [re.sub(sign, other, one) for one in conditions]
+            condition = ", ".join(conditions)
+        else:
+            conditions.append(condition)
+        yield f"{head} {value.strip().rstrip(',')}, {condition}", found.start("rows") + offset
+    if found["rest"].strip(" .,;\n"):
+        yield found["rest"], found.start("rest")
+
+
 def _plain_formulas(text: str) -> Iterator[Formula]:
     for n, line in enumerate(text.split("\n"), 1):
         bare = re.sub(r"^\s*(?:[-*>]|\d+[.)]|\(\w\))\s+", "", line).strip().strip("`")
@@ -108,12 +134,13 @@ def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]
     try:
         # behind && in a table of equations stands a remark, which is a statement of its own
         tokens = read_tokens(formula.text.replace("&&", ", "), names=names)
-    except NotRead as problem:
+    except (NotRead, RecursionError) as error:
+        problem = error if isinstance(error, NotRead) else NotRead(0, "commands that stand less deep in one another")
         return [Statement([], [], formula.line, formula.text.strip(), formula.sentence, problem=problem)]
     tokens = _without_boxes(tokens)
     made: list[Statement] = []
     supposed = _SUPPOSE.search(formula.before) is not None
-    for part in (one for segment in _segments(tokens) for one in _around_dots(_without_brackets(segment))):
+    for part in (one for segment in _segments(_open_brackets(tokens)) for one in _around_dots(segment)):
         sides, signs = _sides(part)
         start = part[0].place
         last = part[-1]
@@ -142,16 +169,18 @@ def _without_boxes(tokens: list[Token]) -> list[Token]:
     return [token for token in made if token.text]
 
 
-def _without_brackets(part: list[Token]) -> list[Token]:
-    """A relation in brackets, as in (P^T P = I), without them."""
-    inside, depth = part[1:-1], 0
-    if not inside or (part[0].text, part[-1].text) != ("(", ")"):
-        return part
-    for token in inside:
-        depth += (token.text in ("(", "{", "<<")) - (token.text in (")", "}", ">>"))
-        if depth < 0:
-            return part
-    return inside if _sides(inside)[1] else part
+def _open_brackets(tokens: list[Token]) -> list[Token]:
+    """A relation in brackets, as in (P^T P = I) or (i = 1, 2), is a statement of its own."""
+    made, opened = list(tokens), []
+    for n, token in enumerate(tokens):
+        if token.text in ("(", "{", "<<"):
+            opened.append(n)
+        elif token.text in (")", "}", ">>") and opened:
+            start = opened.pop()
+            outermost = not opened and tokens[start].text == "(" and (not start or tokens[start - 1].text not in "_^")
+            if outermost and _sides(tokens[start + 1 : n])[1]:
+                made[start] = made[n] = Token("op", ",", tokens[start].place)
+    return made
 
 
 def _around_dots(part: list[Token]) -> Iterator[list[Token]]:
@@ -173,7 +202,10 @@ def _segments(tokens: list[Token]) -> Iterator[list[Token]]:
         closes = token.text in (")", "}", ">>") and token.kind == "op"
         depth += opens - closes
         below = n > 0 and tokens[n - 1].text == "_"
-        ends = token.kind == "word" or (token.kind == "op" and token.text in (",", ";", "=>", "\\\\", ":", "->"))
+        listed = token.text in ("in", "notin") and len(part) == 1 and n + 1 < len(tokens) and tokens[n + 1].text in "({"
+        ends = (token.kind == "word" and not listed) or (
+            token.kind == "op" and token.text in (",", ";", "=>", "\\\\", ":", "->")
+        )
         last = n + 1 == len(tokens) or tokens[n + 1].kind == "word" or tokens[n + 1].text in (",", ";", "=>")
         ends = ends or (token.kind == "op" and token.text == "." and last)
         if ends and depth <= 0 and not below:
@@ -192,7 +224,7 @@ def _sides(tokens: list[Token]) -> tuple[list[list[Token]], list[str]]:
     depth = 0
     for token in tokens:
         depth += (token.text in ("(", "{", "<<")) - (token.text in (")", "}", ">>"))
-        if token.kind == "op" and token.text in RELATIONS and depth == 0:
+        if token.kind in ("op", "word") and token.text in RELATIONS and depth == 0:
             signs.append(token.text)
             sides.append([])
         else:

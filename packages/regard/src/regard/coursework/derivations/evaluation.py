@@ -351,6 +351,7 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     "softmax": lambda _, a: _softmax_rows(a),
     "relu": lambda _, a: _relu(a),
     "rank": lambda _, a: _rank(a),
+    "delta": lambda _, a, b: Fraction(_whole(a) == _whole(b)),
 }
 
 

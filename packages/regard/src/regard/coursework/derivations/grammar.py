@@ -298,6 +298,8 @@ class Parser:
 
     def known_name(self, base: str, full: str, below: str, place: Term | None) -> Term | None:
         words = self.words
+        if base == "delta" and len(indices := below.replace(",", "")) == 2 and base not in words.own:
+            return apply("delta", *(num(int(one)) if one.isdigit() else sym(one) for one in indices))
         if full in words.shapes and (below or base not in words.families):
             return sym(full)
         for family in (base, f"{base}."):
@@ -390,10 +392,14 @@ class Parser:
                 below = self.sum_tokens()
             else:
                 top = self.group()
+        return self.sum_over(below, top, place)
+
+    def sum_over(self, below: list[Token], top: Term | None, place: int) -> Term:
+        inner = below[2:] if len(below) > 2 and below[1].text == "," and below[2].text != below[0].text else []
         outer = set(self.words.indices)
-        index, lo, hi, without = self.sum_span(below, top, place)
+        index, lo, hi, without = self.sum_span([below[0], *inner[1:]] if inner else below, top, place)
         self.words.indices.add(index)
-        body = self.product()
+        body = self.sum_over(inner, top, place) if inner else self.product()  # sum_{i,j} is a sum of sums
         if index not in outer:
             self.words.indices.discard(index)
         ends = self.words.index_range(body, index) or self.words.common_range()

@@ -18,7 +18,7 @@ from regard.coursework.derivations.evaluation import Instance, NoValue, compare,
 from regard.coursework.derivations.grammar import Parser
 from regard.coursework.derivations.instances import make_instances
 from regard.coursework.derivations.names import SCALAR, Definitions, Mismatch, Vocabulary, fit_relation
-from regard.coursework.derivations.terms import Span, Term, add, free_names, mul, num, replace, sym
+from regard.coursework.derivations.terms import Condition, Span, Term, add, free_names, mul, num, replace, sym
 from regard.coursework.derivations.tokens import NotRead, read_tokens
 from regard.declared_tables import Mistakes, entry, read_table
 from regard.errors import InputError
@@ -26,6 +26,7 @@ from regard.rigor.balls import precise
 from regard.toml import read_toml
 
 FOLDER = Path(__file__).parent / "problems"
+MOST_PLACES = 500  # choices of indices that a relation is tried at
 KINDS = (
     *("permutation", "orthonormal", "orthonormal beside ", "diagonal of ", "columns of ", "sorted"),
     *("unit, at distance 1 from the first", "positive", "whole", ""),
@@ -47,34 +48,6 @@ class Symbol:
     def is_positive(self) -> bool:
         chosen = bool(self.choices) and all(Fraction(one) > 0 for one in self.choices)
         return self.kind == "positive" or bool(self.up_to) or chosen
-
-
-@dataclass(frozen=True)
-class Condition:
-    """For which places an index is meant: i != 1, i >= 3, i <= k."""
-
-    index: str
-    sign: str
-    place: Term
-
-    def __str__(self) -> str:
-        return f"{self.index} {self.sign} {self.place}"
-
-    def rename_index(self, index: str) -> Condition:
-        return Condition(index, self.sign, self.place)
-
-    def follows_from(self, known: frozenset[Condition]) -> bool:
-        """i != 1 follows from itself, and from i >= 2."""
-        if self in known:
-            return True
-        mine = self.place.value if self.place.op == "num" and self.sign == "!=" else None
-        return mine is not None and any(
-            one.index == self.index
-            and one.place.op == "num"
-            and one.sign in (">=", ">")
-            and one.place.value + (one.sign == ">") > mine
-            for one in known
-        )
 
 
 @dataclass(frozen=True)
@@ -223,7 +196,7 @@ class Problem:
             ends = next((ends for one in terms if (ends := words.index_range(one, name))), None)
             if ends is not None:
                 lo, hi = (int(evaluate(one, where, {})) for one in ends)
-                choices = [{**one, name: Fraction(n)} for one in choices for n in range(lo, hi + 1)]
+                choices = [{**one, name: Fraction(n)} for one in choices for n in range(lo, hi + 1)][:MOST_PLACES]
         return choices
 
 

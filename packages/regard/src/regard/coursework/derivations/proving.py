@@ -29,8 +29,11 @@ from regard.coursework.derivations.forms import (
 )
 from regard.coursework.derivations.names import SCALAR, Vocabulary
 from regard.coursework.derivations.normal import Normal, is_zero
-from regard.coursework.derivations.problem import Condition, Fact, Problem
+from regard.coursework.derivations.problem import Fact, Problem
+from regard.coursework.derivations.signs import is_count, is_nonnegative, is_plain, is_positive, shift_sizes
+from regard.coursework.derivations.sums import require_places
 from regard.coursework.derivations.terms import (
+    Condition,
     Definitions,
     Span,
     Term,
@@ -181,7 +184,7 @@ def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: l
     for n, (form, name) in enumerate(facts):
         for other, y in form.items():
             ratio = divide_monomials((mono[0], ()), (other[0], ())) if other[1] == mono[1] else None
-            if ratio is None or any(p < 0 and a not in below and not normal.is_positive(a) for a, p in ratio):
+            if ratio is None or any(p < 0 and a not in below and not is_positive(normal, a) for a, p in ratio):
                 continue  # what may be zero must not be divided by
             rest = add_forms(gap, scale(normal.times(of_powers(ratio, gap[mono] / y), form), -1))
             if len(rest) > len(gap) + 1:
@@ -262,7 +265,7 @@ def clear_denominators(normal: Normal, form: Form) -> Form | None:
         for atom, power in s:
             if power < 0:
                 lowest[atom] = min(lowest.get(atom, Fraction(0)), power)
-    if any(not normal.is_positive(atom) for atom in lowest):
+    if any(not is_positive(normal, atom) for atom in lowest):
         return None
     made: Form = {}
     for (s, w), x in form.items():
@@ -320,7 +323,8 @@ class OrderSearch:
 
     def instances_of_facts(self, sides: list[Term]) -> Iterator[tuple[Term, Term, str, bool]]:
         sums = [part for side in sides for part in side.parts() if part.op == "sum"] + self.context.sums[-6:]
-        for fact, needed in self.context.order[-LATEST:]:
+        given = len(self.context.problem.order)
+        for fact, needed in [*self.context.order[:given], *self.context.order[given:][-LATEST:]]:
             free = sorted((free_names(fact.left) | free_names(fact.right)) & self.context.words.indices)
             pairs = (
                 ((fact.left, fact.right), (fact.right, fact.left)) if fact.sign == "=" else ((fact.left, fact.right),)
@@ -350,8 +354,8 @@ class OrderSearch:
         body = total.args[0]
         inner = body.args[0] if body.op == "exp" else body
         try:
-            self.normal.require_places(span, self.normal.form(span.lo), self.normal.form(span.hi))
-            fits = self.normal.is_count(self.normal.form(count))
+            require_places(self.normal, span, self.normal.form(span.lo), self.normal.form(span.hi))
+            fits = is_count(self.normal, self.normal.form(count))
             rest = self.normal.form(add(inner, negative(low)))
             fits = fits and not any(contains_name(mono, span.index) for mono in rest)
         except GIVE_UP:
@@ -372,7 +376,7 @@ class OrderSearch:
     def builtin_facts(self, form: Form) -> Iterator[OrderFact]:
         """Sums of what is not negative against shorter ones, and against their smallest term."""
         normal, problem = self.normal, self.context.problem
-        sums = {a for s, _ in form for a, _ in s if a[0] == "pre" and normal.is_nonnegative(a)}
+        sums = {a for s, _ in form for a, _ in s if a[0] == "pre" and is_nonnegative(normal, a)}
         for atom in sorted(sums, key=repr):
             for name, symbol in problem.symbols.items():
                 own = index_key(name)
@@ -394,8 +398,8 @@ class OrderSearch:
         normal, self.tries = self.normal, self.tries - 1
         if not gap and not strict:
             return []
-        for form in (gap, normal.shift_sizes(gap)):
-            if normal.is_plain(form) and (not strict or is_plainly_positive(normal, form, shifted=form is not gap)):
+        for form in (gap, shift_sizes(normal, gap)):
+            if is_plain(normal, form) and (not strict or is_plainly_positive(normal, form, shifted=form is not gap)):
                 return ["dropped nonnegative terms"] if not strict and len(gap) > 1 else ["signs"]
         if not depth or len(gap) > 40 or self.tries < 0:
             return None
@@ -403,12 +407,12 @@ class OrderSearch:
             for form, name, is_strict in [*self.facts, *self.builtin_facts(gap)] if x < 0 else ():
                 for other, y in form.items():
                     ratio = divide_monomials(mono, other) if y < 0 else None
-                    if ratio is None or not all(normal.is_nonnegative(a) for a, _ in ratio):
+                    if ratio is None or not all(is_nonnegative(normal, a) for a, _ in ratio):
                         continue
                     rest = add_forms(gap, scale(normal.times(of_powers(ratio, x / y), form), -1))
                     if len(rest) >= len(gap) + 3:
                         continue
-                    still = strict and not (is_strict and all(normal.is_positive(a) for a, _ in ratio))
+                    still = strict and not (is_strict and all(is_positive(normal, a) for a, _ in ratio))
                     if (below := self.combine(rest, depth - 1, strict=still)) is not None:
                         return [name, *below]
         return None
@@ -417,7 +421,7 @@ class OrderSearch:
 def is_plainly_positive(normal: Normal, form: Form, *, shifted: bool) -> bool:
     """Whether one of its terms is certainly above zero; a size that was shifted may be zero."""
     sizes = {("sym", name) for name, _ in normal.problem.shifts} if shifted else set()
-    return any(all(normal.is_positive(a) and a not in sizes for a, _ in s) for s, _ in form)
+    return any(all(is_positive(normal, a) and a not in sizes for a, _ in s) for s, _ in form)
 
 
 def divide_monomials(mono: Mono, other: Mono) -> Powers | None:
@@ -478,11 +482,11 @@ def prove_sum_bound(context: Context, left: Term, right: Term, conditions: Condi
         else:
             count = add(span.hi, negative(span.lo), num(1 - len(span.without)))
             normal = context.normal({}, NONE)
-            normal.require_places(span, normal.form(span.lo), normal.form(span.hi))
+            require_places(normal, span, normal.form(span.lo), normal.form(span.hi))
             terms = normal.form(count)
             factor = without_factor(normal, right, terms)
             least = terms if factor is not None else add_forms(terms, constant(-1))  # none, or at least one
-            if not normal.is_count(least):
+            if not is_count(normal, least):
                 return None
             bound = factor if factor is not None else apply("div", right, count)
             rule = "a sum is at most its count times a bound of its terms"

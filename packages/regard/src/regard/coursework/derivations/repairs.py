@@ -3,30 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import islice
 
-from regard.coursework.derivations.terms import Term, apply, mul, num
+from regard.coursework.derivations.terms import Term, apply, mul, num, sym
 
 MOST = 60
 
 
 def find_repair(left: Term, sign: str, right: Term, holds: Callable[[Term, Term], bool]) -> str:
     """A sentence such as "P P V were P^T P V", for the first edit that holds; empty where none does."""
-    for n, (old, new, whole) in enumerate(edits(right)):
-        if n > MOST:
-            break
-        if holds(left, whole):
-            return f"{old} were {new}"
-    for n, (old, new, whole) in enumerate(edits(left)):
-        if n > MOST:
-            break
-        if holds(whole, right):
-            return f"{old} were {new}"
+    tries = [(old, new, left, whole) for old, new, whole in islice(edits(right), MOST)]
+    tries += [(old, new, whole, right) for old, new, whole in islice(edits(left), MOST)]
+    for old, new, one, other in tries:
+        if holds(one, other):
+            return f"{old} were {new}{name_mistake(old, new)}"
     turned = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}.get(sign)
     return f"{sign} were {turned}" if turned and holds(right, left) else ""
 
 
+def name_mistake(old: Term, new: Term) -> str:
+    """What the catalogue of mistakes says of an edit, if it has one of that kind."""
+    pairs = [(old, new), *zip(old.args, new.args, strict=False)]
+    name = next((name for a, b in pairs for name, cure in known_mistakes(a) if cure == b), None)
+    if name is None:
+        return ""
+    from regard.mistakes.catalogue import find_mistake  # here, since it takes a third of a second
+
+    return f": the line has {find_mistake(name).said} ({name} in the list of mistakes)"
+
+
+def known_mistakes(term: Term) -> Iterator[tuple[str, Term]]:
+    """Mistakes of the catalogue that a formula can have, by name, each with the term that cures it."""
+    root = apply("pow", sym("d"), num(Fraction(1, 2)))
+    if term.op == "softmax":
+        inside = term.args[0]
+        yield "scale-missing", apply("softmax", apply("div", inside, root))
+        if inside.op == "div" and inside.args[1] == sym("d"):
+            yield "scale-by-width", apply("softmax", apply("div", inside.args[0], root))
+        if inside.op == "softmax":
+            yield "softmax-twice", inside
+    if term.op == "div" and term.args[1] == root:
+        yield "softmax-missing", apply("softmax", term)
+    if term.op == "add":
+        yield "relu-missing", apply("relu", term)
+
+
 def edits(term: Term) -> Iterator[tuple[Term, Term, Term]]:
     """Each edit as the part before, the part after, and the whole term with it."""
+    for _, new in known_mistakes(term):
+        yield term, new, new
     for old, new in _edits_here(term):
         yield old, new, new
     for n, one in enumerate(term.args):

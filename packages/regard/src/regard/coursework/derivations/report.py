@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from regard.coursework.derivations.checking import Checker, LineVerdict, Mark, run_checker
+from regard.coursework.derivations.checking import Checker, run_checker
 from regard.coursework.derivations.problem import Problem, find_problem, problem_names, read_problem
+from regard.coursework.derivations.verdicts import LineVerdict, Mark
 from regard.errors import InputError
 from regard.files import read_file
 from regard.markup import element, join

@@ -64,7 +64,7 @@ def problem_text(problem: Problem) -> str:
         symbols.append(f"{name}: {shape}{', ' + one.says if one.says else ''}")
     symbols += [f"{name} >= {least}" for name, least in problem.table.least.items()]
     given = [fact.text for fact in (*problem.given, *problem.suppose)]
-    given += [f"{fact.text} for {', '.join(map(str, where)) or 'every index'}" for fact, where in problem.order]
+    given += [" for ".join([fact.text, *map(str, where)]) for fact, where in problem.order]
     parts = [
         ("Names", symbols),
         ("Definitions", problem.table.definitions),

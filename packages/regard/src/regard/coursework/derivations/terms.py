@@ -53,6 +53,34 @@ class Span:
     without: tuple[Term, ...] = ()
 
 
+@dataclass(frozen=True)
+class Condition:
+    """For which places an index is meant: i != 1, i >= 3, i <= k."""
+
+    index: str
+    sign: str
+    place: Term
+
+    def __str__(self) -> str:
+        return f"{self.index} {self.sign} {self.place}"
+
+    def rename_index(self, index: str) -> Condition:
+        return Condition(index, self.sign, self.place)
+
+    def follows_from(self, known: frozenset[Condition]) -> bool:
+        """i != 1 follows from itself, and from i >= 2."""
+        if self in known:
+            return True
+        mine = self.place.value if self.place.op == "num" and self.sign == "!=" else None
+        return mine is not None and any(
+            one.index == self.index
+            and one.place.op == "num"
+            and one.sign in (">=", ">")
+            and one.place.value + (one.sign == ">") > mine
+            for one in known
+        )
+
+
 Definitions = dict[str, tuple[str, Term]]  # a name with its index, if it is a family, and what it stands for
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+
+from regard.toml import read_toml
 
 MOST_TOKENS = 4000
 
@@ -26,50 +29,21 @@ class NotRead(Exception):  # noqa: N818 - it is an outcome: the mark "not read"
         self.place, self.expected = place, expected
 
 
-def _table(text: str) -> dict[str, str]:
-    return dict(pair.rsplit(":", 1) for pair in text.split())
+_TABLES = read_toml(Path(__file__).parent / "tokens.toml", like="greek = 'alpha beta'")
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _table(name: str) -> dict[str, str]:
+    return dict(pair.rsplit(":", 1) for pair in _TABLES[name].split())
 
 
-GREEK = _words(
-    "alpha beta gamma delta epsilon varepsilon eps zeta eta theta kappa lambda mu nu xi pi rho sigma Sigma tau "
-    "phi varphi Phi chi psi omega Lambda Delta Omega"
+GREEK, SKIPPED, _TEXT, _LETTERING, _UNSEEN, WORDS = (
+    frozenset(_TABLES[name].split()) for name in ("greek", "skipped", "text", "lettering", "unseen", "words")
 )
-LETTERS = _table(
-    "α:alpha β:beta γ:gamma δ:delta ε:eps ϵ:eps λ:lambda μ:mu σ:sigma Σ:Sigma Φ:Phi φ:phi π:pi ω:omega θ:theta τ:tau "
-    "ρ:rho η:eta κ:kappa ν:nu ξ:xi Δ:Delta Λ:Lambda"
-)
-SAME = _table(
-    "epsilon:eps varepsilon:eps varphi:phi trace:tr Tr:tr ReLU:relu RELU:relu Relu:relu log:ln Softmax:softmax"
-)
+LETTERS, SAME, SIGNS, UNICODE, _STRUCTURE = map(_table, ("letters", "same", "signs", "unicode", "structure"))
 KNOWN = ("softmax", "relu", "exp", "ln", "tr", "sin", "cos", "sqrt", "sum", "rank", "ones", "max", "min")
-SIGNS = _table(
-    "le:<= leq:<= leqslant:<= ge:>= geq:>= geqslant:>= ne:!= neq:!= lt:< gt:> cdot:. times:. bullet:. ast:. circ:. "
-    "approx:~ propto:~ gg:~ ll:~ simeq:~ sim:~ to:-> rightarrow:-> longrightarrow:-> mapsto:-> in:in "
-    "implies:=> Rightarrow:=> Longrightarrow:=> iff:=> Leftrightarrow:=> Longleftrightarrow:=> therefore:=> because:=> "
-    "impliedby:=> coloneqq:= triangleq:= equiv:= land:, wedge:, langle:<< rangle:>> lVert:|| rVert:|| Vert:|| |:|| "
-    "lvert:| rvert:| mid:| vert:| top:^T intercal:^T prime:' sum:sum forall:for colon:: ldots:... dots:... cdots:... "
-    "dotsc:... infty:infinity {:( }:) lbrace:( rbrace:) lbrack:( rbrack:) lparen:( rparen:) ell:l div:/"
-)
 PAUSES = ("qquad", "quad", "enspace", "hspace", "newline")
-UNICODE = _table(
-    "≤:<= ≥:>= ≠:!= ⩽:<= ⩾:>= ·:. ⋅:. ×:. ∗:. ⇒:=> ⟹:=> ⟺:=> ⇔:=> ∴:=> →:-> ∑:sum ‖:|| ∥:|| ′:' ᵀ:^T ⊤:^T √:sqrt "
-    "−:- –:- ∀:for ≈:~ ∝:~ ≫:~ ≪:~ ∈:in ⟨:<< ⟩:>> …:... 𝟏:ones 𝟙:ones ≡:= ≔:= ÷:/"
-)
 LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉ᵢⱼₖₙₘₚₗᵣₜ", "0123456789ijknmplrt", strict=True))
 RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
-SKIPPED = _words(
-    "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr , ; ! : > displaystyle textstyle "
-    "limits nolimits middle nonumber notag hfill small rm bf it strut qed square blacksquare Box label tag mathstrut "
-    "thinspace medspace thickspace negthinspace hline vphantom phantom par noindent centering"
-) | {" "}
-_TEXT = _words(
-    "text mathrm operatorname textrm mathsf mathtt textbf textit mbox textsf emph intertext shortintertext textnormal "
-    "mathit"
-)
 _PIECE = re.compile(
     r"(?P<space>\s+|~)|(?P<cmd>\\(?:[A-Za-z]+\*?|.))|(?P<num>\d+(?:\.\d+)?)|(?P<name>[A-Za-z]+)"
     r"|(?P<op><=>|=>|<=|>=|!=|:=|==|->|\.\.\.|\|\||\*\*|[-+*/^_=<>(){}\[\]|,.;:'&~!])|(?P<other>.)",
@@ -121,7 +95,7 @@ def _plain_tokens(found: re.Match[str], spaced: bool, names: frozenset[str]) -> 
 def _sign_tokens(sign: str, place: int, spaced: bool = True) -> list[Token]:
     if sign == "^T":
         return [Token("op", "^", place), Token("name", "T", place)]
-    kind = "name" if sign.isalpha() and sign not in ("in", "for") else "word" if sign in ("in", "for") else "op"
+    kind = "op" if not sign.isalpha() else "word" if sign in ("in", "notin", "for") else "name"
     return [Token(kind, sign, place, spaced)]
 
 
@@ -137,19 +111,6 @@ def _split_letters(run: str, place: int, spaced: bool, names: frozenset[str]) ->
             head = _split_letters(run[: -len(known)], place, spaced, names)
             return [*head, Token("name", SAME.get(known, known), place + len(run) - len(known))]
     return [Token("name", one, place + n, spaced and n == 0) for n, one in enumerate(run)]
-
-
-WORDS = frozenset(
-    ["so", "as", "is", "by", "we", "if", "of", "to", "it", "be", "or", "on", "at", "an", "in", "So", "As", "By", "We"]
-)
-
-
-_STRUCTURE = _table(
-    "frac:frac tfrac:frac dfrac:frac cfrac:frac sqrt:sqrt boxed:boxed underbrace:underbrace overbrace:underbrace "
-    "underline:boxed overline:tilde tilde:tilde hat:tilde bar:tilde widetilde:tilde widehat:tilde"
-)
-_LETTERING = _words("mathbf boldsymbol bm mathbb vec mathcal mathbbm pmb mathds bold")
-_UNSEEN = _words("label tag qedhere phantom hphantom vphantom color hspace vspace ref eqref")
 
 
 def _read_command(text: str, found: re.Match[str], tokens: list[Token], spaced: bool) -> int:
@@ -169,7 +130,8 @@ def _read_command(text: str, found: re.Match[str], tokens: list[Token], spaced: 
         inside, end = read_group(text, end)
         if name in ("overset", "stackrel", "underset"):  # the remark above a sign is not part of the line
             inside, end = read_group(text, end)
-        tokens += _inner_tokens(name, inside, place, spaced)
+        call = text[end : end + 1] == "(" and inside[:1].isupper() and inside.isalpha() and inside not in SAME
+        tokens += [Token("name", inside, place)] if call else _inner_tokens(name, inside, place, spaced)
         return end
     if name in GREEK or name in KNOWN or name in SAME:
         tokens.append(Token("name", SAME.get(name, name), place, spaced))
@@ -181,7 +143,7 @@ def _read_command(text: str, found: re.Match[str], tokens: list[Token], spaced: 
         tokens.append(Token("op", ";", place, True))
     elif name in SIGNS:
         tokens += _sign_tokens(SIGNS[name], place, spaced)
-    elif name not in SKIPPED:
+    elif name not in SKIPPED and name != " ":
         raise NotRead(place, f"a command that this page knows; \\{name} is not one of them")
     return end + (name in ("left", "right") and text[end : end + 1] == ".")
 

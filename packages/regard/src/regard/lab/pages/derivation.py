@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from regard.coursework.derivations.checking import LineVerdict, Mark
 from regard.coursework.derivations.problem import problem_names
 from regard.coursework.derivations.report import check_derivation, reason, require_problem
 from regard.coursework.derivations.template import problem_text
+from regard.coursework.derivations.verdicts import LineVerdict, Mark
 from regard.errors import InputError
 from regard.lab.page import Answer, Number, Page, mathml
 from regard.lab.state import State

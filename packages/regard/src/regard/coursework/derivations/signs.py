@@ -1,0 +1,100 @@
+"""Signs of forms: what is certainly positive, or certainly not negative, as one sees from its atoms."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from regard.coursework.derivations.forms import ONE, Atom, Form, add_forms, add_into, constant, of_atom, of_powers
+
+if TYPE_CHECKING:
+    from regard.coursework.derivations.normal import Normal
+
+
+def is_nonnegative(normal: Normal, atom: Atom) -> bool:
+    if is_positive(normal, atom) or atom[0] in ("norm2", "normF", "abs"):
+        return True
+    if atom[0] == "dot":
+        return len(atom[1]) == 2 and bool(atom[1][0][1] == atom[1][1][1])
+    if atom[0] == "at":
+        symbol = normal.problem.symbols.get(atom[1])
+        return symbol is not None and symbol.kind == "sorted"
+    if atom[0] == "pre":
+        return all(p % 2 == 0 or is_nonnegative(normal, a) for a, p in atom[2])
+    if atom[0] == "paren":
+        return is_plain(normal, dict(atom[1])) or is_plain(normal, shift_sizes(normal, dict(atom[1])))
+    return False
+
+
+def is_plain(normal: Normal, form: Form) -> bool:
+    """Not negative, as one sees: nothing is subtracted, and every factor is a square or not negative."""
+    return all(
+        not w and x > 0 and all(p % 2 == 0 or is_nonnegative(normal, a) for a, p in s) for (s, w), x in form.items()
+    )
+
+
+def is_positive(normal: Normal, atom: Atom) -> bool:
+    """Certainly above zero, not only not below."""
+    if atom[0] in ("exp", "num"):
+        return True
+    if atom[0] == "sym":
+        return atom[1] not in normal.unsigned and normal.problem.is_positive_name(atom[1])
+    if atom[0] == "at":
+        symbol = normal.problem.symbols.get(atom[1])
+        return symbol is not None and symbol.kind == "positive"
+    if atom[0] == "pow":
+        return is_plain(normal, dict(atom[1]))  # a power is of what has a logarithm
+    if atom[0] == "pre":
+        return all(is_positive(normal, a) for a, _ in atom[2]) and is_count(
+            normal, add_forms(dict(atom[1]), constant(-1))
+        )
+    return atom[0] == "paren" and any(
+        is_plain(normal, form) and any(all(is_positive(normal, a) for a, _ in s) and not w for s, w in form)
+        for form in (dict(atom[1]), without_sizes(normal, dict(atom[1])))
+    )
+
+
+def without_sizes(normal: Normal, form: Form) -> Form:
+    """The form shifted, if something without a size is left in it: a shifted size may be zero."""
+    form = shift_sizes(normal, clear_sizes(normal, form))
+    sizes = {name for name, _ in normal.problem.shifts}
+    free = [mono for mono in form if not any(a == ("sym", size) for a, _ in mono[0] for size in sizes)]
+    return (
+        form
+        if free and is_plain(normal, form) and any(all(is_positive(normal, a) for a, _ in s) for s, _ in free)
+        else {ONE: Fraction(-1)}
+    )
+
+
+def clear_sizes(normal: Normal, form: Form) -> Form:
+    """The form times the sizes that stand below a line in it: sizes are positive."""
+    lowest: dict[Atom, Fraction] = {}
+    for s, _ in form:
+        for atom, power in s:
+            if power < 0 and atom[0] == "sym" and is_positive(normal, atom):
+                lowest[atom] = min(lowest.get(atom, Fraction(0)), power)
+    return normal.times(of_powers(tuple((a, -p) for a, p in lowest.items())), form) if lowest else form
+
+
+def shift_sizes(normal: Normal, form: Form) -> Form:
+    """The form with n + 2 for n where n is at least 2: then n - 2 is plainly not negative."""
+    for name, more in normal.problem.shifts:
+        atom = ("sym", name)
+        if not any(a == atom for s, _ in form for a, _ in s):
+            continue
+        made: Form = {}
+        for (s, w), x in form.items():
+            powers = dict(s)
+            power = powers.pop(atom, Fraction(0))
+            if power < 0 or power.denominator != 1 or power > 4:
+                return form
+            part: Form = {(tuple(sorted(powers.items(), key=repr)), w): x}
+            whole = add_forms(of_atom(atom), constant(more) if isinstance(more, int) else of_atom(("sym", more)))
+            add_into(made, normal.times(part, normal.power(whole, power)) if power else part)
+        form = made
+    return form
+
+
+def is_count(normal: Normal, form: Form) -> bool:
+    """Whether a number of terms is certainly not negative."""
+    return is_plain(normal, shift_sizes(normal, form))

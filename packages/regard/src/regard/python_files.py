@@ -26,7 +26,9 @@ from regard.errors import InputError, describe_error
 from regard.written_numbers import at_least
 
 
-def load_named(spec: str, *, template: str = "regard symmetry --template {path}") -> tuple[ModuleType, Any]:
+def load_named(
+    spec: str, *, template: str = "regard symmetry --template {path}", like: str = "my_map.py:block"
+) -> tuple[ModuleType, Any]:
     """The module of ``file.py:name``, and the object of that name in it; ``template`` is the command that writes one.
 
     >>> load_named("missing.py:block")
@@ -35,7 +37,7 @@ def load_named(spec: str, *, template: str = "regard symmetry --template {path}"
     """
     path, colon, name = spec.rpartition(":")
     if not colon or not path.endswith(".py") or not name.isidentifier():
-        raise InputError(f"{spec!r} must name a file and a function in it, as in my_map.py:block.")
+        raise InputError(f"{spec!r} must name a file and a function in it, as in {like}.")
     if not Path(path).is_file():
         raise InputError(f"{spec}: there is no file {path!r}; {template.format(path=path)} writes one.")
     module = load_file(path)

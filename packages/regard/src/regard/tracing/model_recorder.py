@@ -91,20 +91,10 @@ def make_recording(built: BuiltModel, asked: Probe, *, files: frozenset[str], se
         unregistered=built.unregistered,
         unsteady=is_unsteady(asked),
         conditions={} if any(run.raised for run in runs) else condition_differences(module, asked),
-        sizes={**built.sizes, "causal": is_meant_causal(module)},
+        sizes=built.sizes,
         source=next(iter(files), ""),
         **about,
     )
-
-
-def is_meant_causal(module: nn.Module) -> bool:
-    """Whether the author's own names say that the future is hidden: a class, a buffer or a variable."""
-    names = [name for name, _ in module.named_buffers()]
-    for one in module.modules():
-        code = getattr(type(one).forward, "__code__", None)
-        if not type(one).__module__.startswith("torch."):
-            names += [type(one).__name__, *(code.co_names + code.co_varnames if code else ())]
-    return any(word in name.lower() for name in names for word in ("causal", "look_ahead", "subsequent"))
 
 
 @contextlib.contextmanager

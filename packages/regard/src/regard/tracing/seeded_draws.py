@@ -34,11 +34,13 @@ def parameter(seed: int, name: str, shape: Sequence[int], *, ones: bool, table: 
 
 
 def sentences(shape: tuple[int, int], pad: int, seed: int) -> Array:
-    """Word numbers in sentences of falling lengths, padded at their ends."""
+    """Word numbers in sentences padded at their ends: of falling lengths where the run is traced, else of rising ones,
+    so that what the first sentence alone says of padding is not enough."""
     allowed = [word for word in range(FIRST_WORD, int(SIZES["source_words"])) if word != pad]
     drawn = _generator(seed, "sentences", *shape, pad).choice(allowed, size=shape)
+    falling = drawn if shape in SHAPES else drawn[::-1]
     for row in range(1, shape[0]):
-        drawn[row, max(1, shape[1] - row - 1) :] = pad
+        falling[row, max(1, shape[1] - row - 1) :] = pad
     return np.asarray(drawn, dtype=np.int64)
 
 

@@ -16,7 +16,10 @@ from regard.errors import CouldNotFindOut, InputError
 
 MODELS = sorted((Path(__file__).parent / "blind").glob("*.py"))
 EDITS = json.loads((Path(__file__).parent / "blind_edits.json").read_text())
-SEEN_IN_THE_FIRST_TIER = {"right only below 210 tokens", "right only in float64", "norm without gain at first"}
+SEEN_IN_THE_FIRST_TIER = {
+    "right only below 210 tokens", "right only in float64", "norm without gain at first",
+    "the first sentence's mask for all",
+}  # fmt: skip
 UNREAD = {"fused_circuits", "one_hot_products"}  # right, and not followed: silent, never accused
 QUICK = {"addcmul_norm", "output_matrix_in_slices", "nano"}
 
@@ -29,7 +32,7 @@ def outcome(path: Path, text: str) -> str:
         return "could not read"
     except InputError:
         return "stopped with the line"
-    if any("outside the root" in note for note in report.diagnosis.notes):
+    if any("outside the root" in note or "to the variance" in note for note in report.diagnosis.notes):
         return "right, with a note"
     return "right" if report.answer else "named" if report.diagnosis.mistakes else "differs"
 

@@ -469,3 +469,32 @@ def test_torch_is_left_as_it_was() -> None:
     record(attention)
     assert torch.get_default_dtype() is before
     assert np.array_equal(state.numpy(), torch.random.get_rng_state().numpy())
+
+
+class TriangularHead(nn.Module):
+    """One head of a decoder; none of its names says so."""
+
+    lowest = 0
+
+    def __init__(self, d_model: int, d_head: int) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_model, d_head, bias=False) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        places = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril(self.lowest)
+        scores = (q @ k.transpose(-2, -1) / k.shape[-1] ** 0.5).masked_fill(~places, -1e9)
+        return torch.softmax(scores, dim=-1) @ v
+
+
+class ShiftedHead(TriangularHead):
+    """It reads one place too far into the future."""
+
+    lowest = 1
+
+
+def test_a_part_may_hide_the_future_by_exactly_the_triangular_mask() -> None:
+    found = judge(record(TriangularHead))
+    assert found.answer
+    assert "the future is hidden, by a triangular mask" in found.notes
+    assert not judge(record(ShiftedHead)).answer

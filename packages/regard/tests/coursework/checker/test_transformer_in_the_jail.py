@@ -13,6 +13,7 @@ from regard.coursework.checker.template import NAME
 from regard.errors import CouldNotFindOut, InputError
 from regard.sandbox import jail
 from regard.sandbox.jail import Tier
+from tiers import SLOW, TABLE
 
 TIERS = (Tier.BUBBLEWRAP, Tier.LANDLOCK)
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py.txt"))
@@ -31,7 +32,7 @@ def both(path: Path) -> list[object]:
     """A hostile file in both tiers; a run starts torch, so a few files in one of them do where time is short."""
     name, place = path.name.partition(".")[0], HOSTILE.index(path)
     quick = TIERS[place % 2] if place % 8 < 2 else None
-    marks = {tier: () if tier is quick else (pytest.mark.slow,) for tier in TIERS}
+    marks = {tier: SLOW if tier is quick else TABLE for tier in TIERS}
     return [pytest.param(path, tier, id=f"{name}-{tier.value}", marks=marks[tier]) for tier in TIERS]
 
 
@@ -55,7 +56,6 @@ def test_right_and_wrong_are_told_apart_in_it(tmp_path: Path, tier: Tier) -> Non
     assert right.printed == wrong.printed == ""  # torch finds what it asks for, and does not complain
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("path", "tier"), [one for path in HOSTILE for one in both(path)])
 def test_hostile_models_get_nothing(path: Path, tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needed(tier)

@@ -122,6 +122,7 @@ class Diagnosis(Result):
         return {**super().to_dict(), "answer": self.answer}
 
 
+HIDES_FUTURE = {"mask-hides-future", "mask-hides-future-and-padding"}
 HIDES_PADDING = ("mask-padding", "mask-padding-both", "mask-hides-future-and-padding")
 TWINS = {  # the same with queries and keys exchanged, which nobody can see from outside
     "weights-turned": "the softmax over the queries instead of the keys",
@@ -143,8 +144,10 @@ def diagnose(
 ) -> Diagnosis:
     """Judge a recording. ``padding``: "masked", "read" or "either"; ``accepted`` departures are no mistakes."""
     roles = find_roles(recording, whole="output" in stages)
-    if recording.sizes.get("causal") and "output" not in stages:  # a part of somebody's decoder, named so
-        accepted |= {"mask-hides-future", "mask-hides-future-and-padding"}
+    if (
+        "output" not in stages
+    ):  # a part of somebody's decoder: exactly the triangular mask, which nobody writes by mistake
+        accepted |= HIDES_FUTURE
     hidden = recording.runs[0].raised is None and "attention" in stages
     match = find_match(roles, recording, stages, tries=tries // 10 if hidden else tries)
     if not match.complete and hidden:
@@ -323,13 +326,13 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
         if one.weight is Weight.VARIATION and one.name.startswith(("positions", "norm"))
     ]
     notes += [one.said for one in findings if one.weight is Weight.VARIATION]
-    if recording.sizes.get("causal") and match.mistake_at("mask").startswith("mask-hides-future"):
-        notes.append("the future is hidden, as the names in the code say")
+    mask = match.mistake_at("mask")
+    if mask in HIDES_FUTURE:
+        notes.append("the future is hidden, by a triangular mask")
     if match.complete and not all(has_places_for(match.roles, one) for one in recording.fresh):
         notes.append("more than 200 places were not compared: the whole table of positions could not be found")
-    if match.complete and recording.pad is not None:
-        hidden = match.mistake_at("mask") in HIDES_PADDING
-        notes.append(f"padding (id {recording.pad}) is {'hidden' if hidden else 'read like words'}")
+    if match.complete and recording.pad is not None and mask in ("", "mask-hides-future", *HIDES_PADDING):
+        notes.append(f"padding (id {recording.pad}) is {'hidden' if mask in HIDES_PADDING else 'read like words'}")
     if match.complete and match.tolerance == SINGLE:
         notes.append("the numbers agree to float32 only: something inside is computed or stored in float32")
     for one in match.mistakes:
@@ -340,6 +343,9 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
         notes.append(
             "a norm adds its small number outside the root: sqrt(variance) + eps, where sqrt(variance + eps) is asked"
         )
+    large = [one.eps for one in chosen if isinstance(one, NormChoice) and one.eps > 1e-4]
+    if match.complete and large:
+        notes.append(f"a norm adds {large[0]:g} to the variance, where 1e-05 is usual")
     if match.roles.layers > 1:
         notes.append("there is more than one layer of attention; the reference has one")
     return notes

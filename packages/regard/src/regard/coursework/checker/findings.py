@@ -17,7 +17,7 @@ from regard.coursework.checker.search import EXACT, Match, output_difference
 from regard.mistakes.feed_forward import NORM_INSTEAD, NormChoice
 from regard.mistakes.mistake import Weight
 from regard.tracing.parameter_roles import Place, Roles
-from regard.tracing.recording import Event, Recording
+from regard.tracing.recording import Event, Recording, Run
 
 THROWN = {"masked_fill": "mask", "where": "mask", "relu": "ReLU", "div": "division"}
 MISSED = {"mask": ("mask", ""), "ReLU": ("activation", "relu-missing"), "division": ("scale", "scale-missing")}
@@ -326,8 +326,10 @@ def _odd_operations(recording: Recording, match: Match) -> Iterator[Finding]:
 def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     wrong = []
     # differences of so small a step drown in float32, which an unexplained model may well use inside
-    # and scores beside a mask of 1e308 in the wrong place drown in it
-    drowned = any(one.step == "mask" and one.cost for one in match.mistakes)
+    # and scores beside a mask of -1e4 or 1e308 drown in it, unless all else is right and their weight is 0
+    drowned = any(
+        one.cost and (one.step == "mask" or _largest_number(recording.runs[0]) > 1e3) for one in match.mistakes
+    )
     blurred = recording.unsteady or match.tolerance > EXACT or not match.complete or drowned
     for slope in () if blurred else recording.slopes:
         allowed = slope.scale + 1e-4 * max(abs(slope.differences), abs(slope.backward or 0.0))
@@ -344,6 +346,11 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
         instead="no .data, .detach(), .item(), numpy or torch.tensor(...) between the input and the output, and in a "
         "backward of your own the derivative of its forward",
     )
+
+
+def _largest_number(run: Run) -> float:
+    values = [n.value[np.isfinite(n.value)] for n in run.nodes if n.value is not None and n.value.dtype.kind == "f"]
+    return max((float(np.abs(value).max(initial=0.0)) for value in values), default=0.0)
 
 
 CONDITIONS = {  # how far from itself a model may be; what it is called, and how it is said

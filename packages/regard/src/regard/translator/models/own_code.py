@@ -31,7 +31,9 @@ def load_code(spec: str) -> OwnCode:
     """The model that ``my.py:NAME`` names; its file is run once, now."""
     path = spec.rpartition(":")[0]
     with contain(spec, limit=LIMIT):
-        module, thing = load_named(spec)
+        module, thing = load_named(
+            spec, template="regard claims translator --template {path}", like="my.py:TransformerTranslator"
+        )
     declared = _declared_arguments(getattr(module, "REGARD", {}), spec)
     table = getattr(module, "REGARD", {}).get("embedding", "")
     asked_for: set[str] = set()

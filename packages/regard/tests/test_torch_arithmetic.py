@@ -94,3 +94,10 @@ def test_the_movement_tells_an_ill_conditioned_sum() -> None:
         made = [(drawn(1) * 0 + 0.1 + big) - big for _ in range(8)]
     spread = max(float((m - made[0]).abs()) for m in made)
     assert 1e-9 < spread < 1e-6
+
+
+def test_what_is_infinite_stays_so_when_disturbed() -> None:
+    hidden = torch.full((3, 5), -torch.inf, dtype=torch.float64)
+    with arithmetic(widen=True, jitter=0):
+        made = hidden + torch.full((3, 5), 0.1, dtype=torch.float64)
+    assert bool((made == -torch.inf).all())

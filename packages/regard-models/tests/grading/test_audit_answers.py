@@ -33,7 +33,7 @@ from regard_models.grading.audit_recheck import (
 )
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.slow  # each starts torch several times, in a jail
+pytestmark = [pytest.mark.slow, pytest.mark.table]  # each starts torch several times, in a jail
 TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.tier_obstacle(tier)]
 TRANSFORMER = Task(id="t", kind=Kind.TRANSFORMER, points=7, function="TransformerTranslator", claim="translator")
 AUDITED = Task(id="a", kind=Kind.AUDIT, points=2, function="build")

@@ -70,17 +70,17 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return value
         # Counts, which some models keep in floats, carry no rounding: 5 must not become 4.999 and then 4.
         if value.numel() > _COUNTS or not bool((value == value.round()).all()):
-            value.addcmul_(value, self._disturbances(value).view(value.shape))
+            value.mul_(self._disturbances(value).view(value.shape))  # what is infinite stays so
         return value
 
     def _disturbances(self, value: Tensor) -> Tensor:
-        """As many disturbances as the value has numbers, 0 or -eps each: a window, put at random, of a long row."""
+        """As many factors as the value has numbers, 1 or 1 - eps each: a window, put at random, of a long row."""
         count = value.numel()
         row = self.noise.get(value.dtype)
         # drawing random numbers for every operation would cost more than the operation
         if row is None or len(row) < 2 * count:
             signs = torch.randint(0, 2, (max(2 * count, 4096),), generator=self.generator, dtype=torch.int8)
-            row = signs.to(value.dtype).mul_(-torch.finfo(self.unit or value.dtype).eps).to(value.device)
+            row = signs.to(value.dtype).mul_(-torch.finfo(self.unit or value.dtype).eps).add_(1).to(value.device)
             self.noise[value.dtype] = row
         first = int(torch.randint(0, len(row) - count + 1, (), generator=self.generator))
         return row[first : first + count]

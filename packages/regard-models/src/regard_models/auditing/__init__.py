@@ -194,9 +194,9 @@ def expected_cost(given: ModelInput) -> tuple[float, int]:
     begun = time.monotonic()
     given.run()
     numbers = sum(p.numel() for p in given.module.parameters())
-    memory = weight_bytes(given.module) + 8 * numbers
-    gradients = 8 * numbers if weight_bytes(given.module) <= LARGE else weight_bytes(given.module)
-    return _CALLS * (time.monotonic() - begun), memory + gradients
+    own = weight_bytes(given.module)
+    wide = 16 * numbers if own <= LARGE else max(8 * numbers, own)  # gradients are held beside, or afterwards
+    return _CALLS * (time.monotonic() - begun), own + wide
 
 
 def assert_healthy(model: nn.Module | ModelInput, inputs: Any = None, **options: Any) -> Audit:

@@ -19,7 +19,7 @@ from torch import Tensor
 from regard_models.auditing.experiment import Experiment, Gap, measure, view
 from regard_models.auditing.finding import Finding, Status
 from regard_models.auditing.padding import padded_question, real_length
-from regard_models.auditing.question import Question
+from regard_models.auditing.question import Question, rows_of
 from regard_models.auditing.subject import PAD, Subject
 from regard_models.auditing.trace import blame
 
@@ -90,19 +90,6 @@ def _rotate_examples(subject: Subject, base: Question) -> Experiment:
     order = [*range(1, base.batch), 0]
     turned = rows_of(base, order)
     return Experiment(base=base, base_view=view(base, rows=order), other=turned, other_view=view(turned))
-
-
-def rows_of(question: Question, chosen: list[int]) -> Question:
-    """Some examples of a question."""
-    index = torch.tensor(chosen)
-    batch = question.batch
-
-    def pick(value: Any) -> Any:
-        return value[index] if isinstance(value, Tensor) and value.ndim and value.shape[0] == batch else value
-
-    return Question(
-        rows=tuple(r.at(index) for r in question.rows), others={k: pick(v) for k, v in question.others.items()}
-    )
 
 
 def _other_neighbours(subject: Subject, base: Question, kept: int) -> Question:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -38,7 +39,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         sentence = f"It writes into its input {written}: whoever passes a tensor gets it back changed."
         yield Finding(property=NAME, check="inputs", status=Status.NOTE, sentence=sentence)
     others = _other_questions(subject)
-    after_base = [_answers(subject, other) for other in others]
+    after_base = [_answers(subject, other) for other in others[:1]]
+    with contextlib.suppress(Exception):  # it may have room for fewer examples
+        after_base += [_answers(subject, other) for other in others[1:]]
     apart = _largest_gap(first, _answers(subject, base))
     words = "The same question gets another answer after a question in between"
     if not apart:

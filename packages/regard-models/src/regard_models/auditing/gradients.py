@@ -45,6 +45,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         if not wanted:
             yield _finding("reach", Status.NOT_APPLICABLE, "No parameter asks for a gradient.")
             return
+        if subject.is_large and subject.wide:
+            yield from _check_step_of_vectors(subject, base)
+            subject.drop_float64_copy()
         try:
             grads = _backward(subject, base, list(wanted.values()), ran, wide=wide)
         except Exception as error:
@@ -54,10 +57,6 @@ def check(subject: Subject) -> Iterator[Finding]:
         reached = {n for n, g in zip(wanted, grads, strict=True) if g is not None}
         if wide:
             yield _check_step(subject, base, list(wanted.values()), grads, ran)
-        elif subject.wide and subject.is_large:
-            del grads
-            grads = []
-            yield _check_step_of_vectors(subject, base, ran)
         del grads  # as large as the model
         yield from _check_training(subject, base, reached)
         yield from _check_padding(subject, wanted, wide=wide)
@@ -270,12 +269,18 @@ def _check_step(
     )
 
 
-def _check_step_of_vectors(subject: Subject, base: Question, ran: dict[int, int]) -> Finding:
+def _check_step_of_vectors(subject: Subject, base: Question) -> Iterator[Finding]:
     """The same along biases and gains only, which take little room: what flows back to them passes all the others."""
     wanted = [p for p in original(subject.module).parameters() if p.requires_grad and p.ndim < 2]
     if not wanted:
-        return _finding("step", Status.NOT_APPLICABLE, "It is too large to hold its gradients in float64.")
-    return _check_step(subject, base, wanted, _backward(subject, base, wanted, ran, wide=True), ran)
+        yield _finding("step", Status.NOT_APPLICABLE, "It is too large to hold its gradients in float64.")
+        return
+    ran: dict[int, int] = {}
+    try:
+        grads = _backward(subject, base, wanted, ran, wide=True)
+    except Exception:  # what follows, in the model's own type, says why
+        return
+    yield _check_step(subject, base, wanted, grads, ran)
 
 
 def _step_ratio(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]]) -> float:

@@ -65,6 +65,19 @@ class Output:
     stream: int | None
 
 
+def rows_of(question: Question, chosen: list[int]) -> Question:
+    """Some examples of a question."""
+    index = torch.tensor(chosen)
+    batch = question.batch
+
+    def pick(value: Any) -> Any:
+        return value[index] if isinstance(value, Tensor) and value.ndim and value.shape[0] == batch else value
+
+    return Question(
+        rows=tuple(r.at(index) for r in question.rows), others={k: pick(v) for k, v in question.others.items()}
+    )
+
+
 def repeat_along(value: Tensor, axis: int, size: int) -> Tensor:
     """So many entries along an axis: the first ones, and those again and again where there are too few."""
     return value.index_select(axis, torch.arange(size, device=value.device) % value.shape[axis])

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, describe_error
 from regard.torch_arithmetic import arithmetic
-from regard_models.auditing.question import Output, Question, Rows, repeat_along, resize_square
+from regard_models.auditing.question import Output, Question, Rows, repeat_along, resize_square, rows_of
 from regard_models.inputs.copies import LARGE, copy_module, weight_bytes
 from regard_models.inputs.devices import first_device
 from regard_models.inputs.input_roles import Stream
@@ -205,11 +206,26 @@ class Subject:
         wide = self.wide if wide is None else wide
         key = (id(question), jitter, wide)
         if key not in self._answers:
+            made = self._answer(question, jitter, wide)
+            self._forget()
+            self._answers[key] = (question, made)  # held, so that its id stays its own
+        return self._answers[key][1]
+
+    def _answer(self, question: Question, jitter: int | None, wide: bool) -> list[Output]:
+        """Asked at once; a model with room for fewer examples (a cache in buffers) is asked a few at a time."""
+        try:
             with torch.no_grad(), self.running(wide=wide, jitter=jitter):
                 made = call(self.module if wide else self.native, self.inputs(question, wide=wide))
-            self._forget()
-            self._answers[key] = (question, self.outputs(made, question))  # held, so that its id stays its own
-        return self._answers[key][1]
+            return self.outputs(made, question)
+        except Exception:
+            if question.batch <= BATCH:
+                raise
+        starts = range(0, question.batch, BATCH)
+        parts = [
+            self._answer(rows_of(question, list(range(i, min(i + BATCH, question.batch)))), jitter, wide)
+            for i in starts
+        ]
+        return [replace(o[0], values=torch.cat([p.values for p in o])) for o in zip(*parts, strict=True)]
 
     def _forget(self) -> None:
         """Keep the answers to the first question, which most checks begin with, and of the others what has room."""
@@ -328,6 +344,11 @@ class Subject:
         except Exception as error:  # whatever stops it, the model itself can still be tested
             self.module, self.wide, self.why_not_wide = self.native, False, describe_error(error)
         return self.wide
+
+    def drop_float64_copy(self) -> None:
+        """Give its memory back. The last check calls this; what is asked afterwards is asked in the model's type."""
+        self.module = self.native
+        self._answers.clear()
 
     def renew(self) -> None:
         """The copy in the model's own type anew, without what earlier calls left behind in it."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from regard import noise
+from regard.errors import CouldNotFindOut
 from regard.noise.comparison import head_variances
 
 
@@ -48,3 +49,15 @@ def test_the_limit_of_the_first_head() -> None:
     every, kept = head_variances(n, 0.5, 1e-4, 2000.0, 0)
     assert every == pytest.approx(1 - (1 - p) ** 2 - p**2 / (n - 1), abs=0.01)
     assert kept < 0.01
+
+
+@pytest.mark.parametrize("scale", [5600.0, 1e6, 1e40])
+def test_scores_too_wide_for_the_integrals_are_refused_at_once(scale: float) -> None:
+    with pytest.raises(CouldNotFindOut, match=r"too wide for the integrals.*nothing is said.*at most 5500"):
+        noise.compare(scale=scale)
+
+
+def test_without_noise_every_scale_is_counted() -> None:
+    found = noise.compare(scale=1e8, spread=0.0, iso=0.0)
+    assert found.one.error == 0
+    assert found.two.error == 0

@@ -11,6 +11,7 @@ from regard.errors import InputError
 from regard.noise import (
     Magnitude,
     NoiseModel,
+    Spread,
     compare,
     eps_for_first_head,
     gaussian_setting,
@@ -32,6 +33,7 @@ from regard.noise import (
     weight_law,
     weight_moments,
 )
+from regard.noise.law import weight_laws
 from regard.noise.optimised_queries import Surrogate
 from regard.noise.random_keys import expected_error
 
@@ -216,3 +218,44 @@ def test_optimise_works_for_correlated_and_for_fixed_keys() -> None:
     still = optimise(NoiseModel(means=np.eye(3)), heads=2, max_norm=3.0, starts=0, points=64)
     assert still.method == "enumeration"
     assert still.error <= still.designed_error
+
+
+THREE_KEYS = [[1.0, 0.2], [0.3, 1.0], [-0.4, 0.1]]
+
+
+def test_a_long_double_integral_waits_until_an_accuracy_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = NoiseModel(
+        means=[[1.0, 0.2], [0.3, 1.0], [-0.4, 0.1]], isotropic=0.05, spreads=[Spread(key=0, variance=0.5)]
+    )
+    queries = [[3.0, 1.0], [1.0, 2.0]]
+    exact = study(model, queries)
+    assert exact.method == "integral"
+    monkeypatch.setattr("regard.noise.weights.SOON", 1)
+    first = study(model, queries, points=2**7)
+    assert first.method == "qmc"
+    assert abs(first.error - exact.error) <= 3 * first.error_accuracy
+    more = study(model, queries, points=2**7, accuracy=1e-3)
+    assert more.method == "integral"
+    assert more.error == exact.error
+    assert more.share_accuracy.max() < first.share_accuracy.max()
+    with pytest.raises(InputError, match="accuracy must lie between 0 and 1, not 2"):
+        study(model, queries, accuracy=2.0)
+
+
+def test_an_accuracy_asks_for_more_sobol_points() -> None:
+    joint = 0.1 * (np.eye(6) + np.ones((6, 6)))
+    scores = score_laws(NoiseModel(means=np.eye(3, 2), joint=joint), [[3.0, 1.0], [1.0, 2.0]])
+    first = weight_moments(scores, points=2**6)
+    more = weight_moments(scores, points=2**6, accuracy=first.accuracy / 3)
+    assert more.accuracy <= first.accuracy / 3
+    assert np.abs(more.mean - first.mean).max() <= 3 * first.accuracy
+
+
+def test_laws_of_several_keys_are_those_of_each() -> None:
+    model = NoiseModel(
+        means=[[1.0, 0.2], [0.3, 1.0], [-0.4, 0.1]], isotropic=0.05, spreads=[Spread(key=0, variance=0.5)]
+    )
+    for queries in ([[3.0, 1.0], [1.0, 2.0]], [[3.0, 0.0], [0.0, 3.0]], [[3.0, 1.0]]):
+        scores = score_laws(model, queries)
+        for key, law in enumerate(weight_laws(scores, range(3), points=2**7)):
+            assert law.above(0.4).value == weight_law(scores, key, points=2**7).above(0.4).value

@@ -67,6 +67,7 @@ def study(
     quantiles: Annotated[str, typer.Option(help="Levels, e.g. 0.05,0.5,0.95.")] = "",
     method: Annotated[str, typer.Option(help="auto, integral, enumeration, qmc or sampling.")] = "auto",
     points: Annotated[int, typer.Option(help="Sobol points per scramble, a power of two.")] = 2**13,
+    accuracy: Annotated[float | None, typer.Option(help="Take longer, until intervals are as narrow.")] = None,
     seed: Seed = 0,
     plot: Plot = None,
     as_json: AsJson = False,
@@ -89,6 +90,7 @@ def study(
         quantiles=_numbers(quantiles, "quantiles", float),
         method=method,
         points=points,
+        accuracy=accuracy,
         seed=seed,
         progress=Progress("studying"),
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.array_types import Real
 from regard.arrays import as_array
-from regard.errors import InputError
+from regard.errors import CouldNotFindOut, InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
 from regard.noise.pictures import comparison_figure
 from regard.noise.random_keys import Study, expected_error, study
@@ -24,6 +24,8 @@ from regard.written_numbers import at_most, in_full
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+WIDEST = 4000.0  # standard deviation of a score: beyond, some hundred integrals over it take minutes
+LARGEST = 1e6  # of the scale: beyond, scores have lost the digits that their differences need
 SCALES = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0)
 
 
@@ -146,6 +148,7 @@ def compare(
     if not (np.isfinite(scale) and scale > 0):
         raise InputError(f"scale must be a positive number, not {scale:g}.")
     model = gaussian_setting(keys, spread=spread, iso=iso)
+    _refuse_wide_scores(scale, float(np.sqrt(spread + 2 * iso)))
     designs = one_head(keys, scale), two_heads(keys, scale)
     studies = [study(model, q, share=share) for q in designs]
     scales = np.array(sorted({*SCALES, float(scale)}))
@@ -181,6 +184,17 @@ def compare(
         one_error_given_length=given[0, :, 0],
         two_error_given_length=given[1, :, 0],
     )
+
+
+def _refuse_wide_scores(scale: float, sd: float) -> None:
+    """sd: of the widest score at scale 1."""
+    most = min(WIDEST / sd, LARGEST) if sd > 0 else np.inf  # without noise every outcome is counted
+    if scale > most:
+        raise CouldNotFindOut(
+            f"At scale {scale:g} the scores differ by about {scale:g} and vary by {scale * sd:.3g}: too wide for the "
+            f"integrals, so neither error is known and nothing is said for one head or two; ask for a scale of at most "
+            f"{float(f'{0.99 * most:.2g}'):g}."
+        )
 
 
 def _error(scores: Scores) -> float:

@@ -265,16 +265,20 @@ def _enclosed_kernels(z: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]:
     return kernel, inner * kernel, inner * inner * kernel
 
 
-def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tuple[Real, Real, float]:
+def cross_moments(
+    scores: Scores, g: int, h: int, *, rule: Rule = COARSE, most: float = np.inf
+) -> tuple[Real, Real, float]:
     """E a_gi a_hj for two heads that share their keys' noise, by a double integral over ln u and ln v.
 
     Returns (pair, same, estimate): ``pair[a, b]`` for two different keys of laws a and b, ``same[a]`` for one key.
     The inner expectation of exp(-u e^{s_g} - v e^{s_h}) is a matrix product: Gaussian nodes for s_g, and given
     them the remaining Gaussian of s_h. The estimate adds the discretisation bounds to how far the weights are from
-    summing to one.
+    summing to one. most: numbers in a table of all laws, beyond which the integral is not begun.
     """
     check_arithmetic()
     t, v = (log_u_grid(scores.laws, scores.counts, k, rule) for k in (g, h))
+    if len(t) * len(v) * len(scores.laws) > most:
+        raise CouldNotFindOut("The double integral of two heads would take long; method='integral' takes the time.")
     # four tables of float64 for each law, 256 MB
     if len(t) * len(v) > 2**23:
         raise CouldNotFindOut("The scores of two heads spread too far for the double integral.")

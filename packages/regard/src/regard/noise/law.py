@@ -8,6 +8,7 @@ Finitely many outcomes: counted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.special import expit, ndtri
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut, InputError
 from regard.noise.draws import MOST_OUTCOMES, outcomes
-from regard.noise.law_sampled import pivot_law, sampled_law
+from regard.noise.law_sampled import pivot_law, sampled_laws
 from regard.noise.law_transform import TransformLaw, TwoHeadsLaw, transform_law
 from regard.noise.scores import KeyLaw, Scores, merge_equal_laws
 from regard.noise.values import ROUNDING, Value, WeightLaw
@@ -38,18 +39,37 @@ def weight_law(
     >>> law.method, round(law.above(0.5).value, 9)
     ('transform', 0.5)
     """
-    if not 0 <= key < scores.keys:
-        raise InputError(f"key must be from 0 to {scores.keys - 1}, not {key}.")
+    return next(weight_laws(scores, (key,), points=points, scrambles=scrambles, seed=seed))
+
+
+def weight_laws(
+    scores: Scores,
+    keys: Sequence[int],
+    *,
+    points: int = 2**13,
+    scrambles: int = 16,
+    seed: int | np.random.Generator = 0,
+) -> Iterator[WeightLaw]:
+    """`weight_law` of several keys, one after the other; what goes by Sobol points has the same ones for all."""
+    for key in keys:
+        if not 0 <= key < scores.keys:
+            raise InputError(f"key must be from 0 to {scores.keys - 1}, not {key}.")
     if scores.outcomes is not None and scores.outcomes <= MOST_OUTCOMES:
-        return counted_law(scores, key)
+        yield from (counted_law(scores, key) for key in keys)
+        return
     log2 = check_points(points, scrambles)
+    left = list(keys)
     if scores.heads == 1:
-        return _one_head(scores, key, log2, scrambles, seed)
+        yield from (_one_head(scores, key, log2, scrambles, seed) for key in keys)
+        return
     if scores.heads == 2 and scores.heads_independent(0, 1):
-        parts = [_one_head(scores.head(h), key, log2, scrambles, seed) for h in (0, 1)]
-        if all(isinstance(part, TransformLaw) for part in parts):
-            return TwoHeadsLaw(*parts)  # type: ignore[arg-type]
-    return sampled_law(scores, key, log2, scrambles, seed)
+        for key in keys:
+            parts = [_one_head(scores.head(h), key, log2, scrambles, seed) for h in (0, 1)]
+            if not all(isinstance(part, TransformLaw) for part in parts):
+                break
+            yield TwoHeadsLaw(*parts)  # type: ignore[arg-type]
+            left.remove(key)
+    yield from sampled_laws(scores, left, log2, scrambles, seed)
 
 
 def _one_head(scores: Scores, key: int, log2: int, scrambles: int, seed: int | np.random.Generator) -> WeightLaw:

@@ -8,6 +8,7 @@ the scrambles.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from regard.errors import InputError
 from regard.noise.draws import Sampler, half_interval, make_generator, sobol_points
 from regard.noise.scores import KeyLaw, Scores, merge_equal_laws
 from regard.noise.values import ROUNDING, Value
+
+MOST_HELD = 2**24  # weights held at once: 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,7 @@ def pivot_law(
     left = float(joint[pivot, pivot] - joint[pivot, others] @ regression)
     # the others determine the pivot: nothing to integrate out
     if left <= 1e-10 * max(float(joint[pivot, pivot]), 1e-300):
-        return sampled_law(scores, key, log2, scrambles, generator)
+        return next(sampled_laws(scores, [key], log2, scrambles, generator))
     rest = _rest(
         merge_equal_laws([laws[k] for k in others], None if scores.joint is None else A), log2, scrambles, generator
     )
@@ -176,8 +179,13 @@ class SampledLaw:
         return interval(each, self.weights.size)
 
 
-def sampled_law(scores: Scores, key: int, log2: int, scrambles: int, seed: int | np.random.Generator) -> SampledLaw:
-    """The law of a key's averaged weight from scrambled Sobol points: any heads, any correlation."""
-    generator, sampler = make_generator(seed), Sampler(scores)
-    rows = [softmax(sampler.sobol(log2, generator))[:, :, key].mean(axis=1) for _ in range(scrambles)]
-    return SampledLaw(np.stack(rows))
+def sampled_laws(
+    scores: Scores, keys: Sequence[int], log2: int, scrambles: int, seed: int | np.random.Generator
+) -> Iterator[SampledLaw]:
+    """The laws of some keys' averaged weights from the same scrambled Sobol points: any heads, any correlation."""
+    size = max(1, MOST_HELD // (scrambles << log2))
+    for start in range(0, len(keys), size):
+        some = list(keys[start : start + size])
+        generator, sampler = make_generator(seed), Sampler(scores)
+        rows = [softmax(sampler.sobol(log2, generator))[:, :, some].mean(axis=1).T for _ in range(scrambles)]
+        yield from map(SampledLaw, np.stack(rows, axis=1))

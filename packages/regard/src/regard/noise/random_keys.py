@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from regard.array_types import Real
 from regard.arrays import as_array
 from regard.errors import InputError
-from regard.noise.law import quantile, weight_law
+from regard.noise.law import quantile, weight_laws
 from regard.noise.model import NoiseModel
 from regard.noise.pictures import study_figure
 from regard.noise.scores import Scores, check_queries, score_laws
 from regard.noise.values import WeightLaw
-from regard.noise.weights import WeightMoments, weight_moments
+from regard.noise.weights import MOST_POINTS, WeightMoments, weight_moments
 from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
@@ -125,6 +125,7 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
     scrambles: int = 16,
     draws: int = 100_000,
     seed: int | np.random.Generator = 0,
+    accuracy: float | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Mean, covariance, error, shares and quantiles of attention over random keys.
@@ -133,11 +134,13 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
 
     Exact methods are chosen by themselves (``method="auto"``): enumeration for finitely many outcomes, integrals for
     independent keys, Sobol points with an interval for correlated ones. The double integral between heads grows with
-    the square of the number of heads and with the range of the scores.
+    the square of the number of heads and with the range of the scores: where it would take long, Sobol points give a
+    first answer with its interval. ``accuracy`` asks for more: the long integral, or up to 16 times as many points.
 
     model: the law of the keys. queries: H x d, or one vector. target: keys whose values' mean is wanted.
     values: n x m, the identity (the output is the weights) if left out. share: of which P(weight > share) is wanted.
     quantiles: levels. points, scrambles, draws, seed: for the methods that use points or draws.
+    accuracy: how narrow intervals should be; the result says what was reached.
 
     Two keys whose length is 1/2 or 3/2 with equal chance, and a query that reaches both with log-odds ln 9:
 
@@ -153,14 +156,26 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
         raise InputError(f"share must lie between 0 and 1, not {share:g}.")
     if not all(0 < level < 1 for level in quantiles):
         raise InputError("quantile levels must lie between 0 and 1.")
+    if accuracy is not None and not 0 < accuracy < 1:
+        raise InputError(f"accuracy must lie between 0 and 1, not {accuracy:g}.")
     scores = score_laws(model, Q)
     moments = weight_moments(
-        scores, method=method, draws=draws, progress=progress, points=points, scrambles=scrambles, seed=seed
+        scores,
+        method=method,
+        points=points,
+        scrambles=scrambles,
+        draws=draws,
+        seed=seed,
+        accuracy=accuracy,
+        progress=progress,
     )
-    if scores.joint is not None:  # no two keys share a law, so each has points of its own: fewer
+    if scores.joint is not None and len(Q) == 1:  # no two keys share a law, so each has points of its own: fewer
         points = min(points, 2**10)
-    law = partial(weight_law, scores, points=points, scrambles=scrambles, seed=seed)
-    shares = _shares(scores, law, share, tuple(quantiles), progress)
+    laws = partial(weight_laws, scores, scrambles=scrambles, seed=seed)
+    shares = _shares(scores, partial(laws, points=points), share, tuple(quantiles), progress)
+    while accuracy is not None and shares.accuracy.max() > accuracy and 4 * points <= MOST_POINTS:
+        points *= 4
+        shares = _shares(scores, partial(laws, points=points), share, tuple(quantiles), progress)
     bias, variance = expected_error(moments, V, chosen)
     return Study(
         heads=len(Q),
@@ -217,7 +232,7 @@ class _Shares:
 
 def _shares(
     scores: Scores,
-    law_of: Callable[[int], WeightLaw],
+    laws_of: Callable[[Sequence[int]], Iterator[WeightLaw]],
     share: float,
     levels: tuple[float, ...],
     progress: Progress | None,
@@ -231,15 +246,14 @@ def _shares(
     groups = list(range(n)) if scores.joint is not None else list(scores.which)
     probability, accuracy, methods = np.zeros(n), np.zeros(n), [""] * n
     table, table_accuracy = np.zeros((n, len(levels))), np.zeros((n, len(levels)))
-    for done, group in enumerate(dict.fromkeys(groups)):
-        members = [k for k in range(n) if groups[k] == group]
-        law = law_of(members[0])
+    together = [[k for k in range(n) if groups[k] == group] for group in dict.fromkeys(groups)]
+    for done, (members, law) in enumerate(zip(together, laws_of([some[0] for some in together]), strict=True)):
         above, cuts = law.above(share), [quantile(law, level) for level in levels]
         for k in members:
             probability[k], accuracy[k], methods[k] = above.value, above.accuracy, law.method
             table[k], table_accuracy[k] = [c.value for c in cuts], [c.accuracy for c in cuts]
         if progress is not None:
-            progress(done + 1, len(set(groups)))
+            progress(done + 1, len(together))
     return _Shares(probability, accuracy, tuple(methods), table, table_accuracy)
 
 

@@ -14,6 +14,8 @@ from regard.noise.integrals import COARSE, FINE, cross_moments, head_moments
 from regard.noise.scores import Scores
 from regard.progress import Progress
 
+SOON = 2**22  # numbers in the tables of all double integrals: a few seconds
+MOST_POINTS = 2**17  # Sobol points of a scramble, where an accuracy is asked for
 METHODS = ("auto", "integral", "enumeration", "qmc", "sampling")
 
 
@@ -45,9 +47,13 @@ def weight_moments(
     scrambles: int = 16,
     draws: int = 100_000,
     seed: int | np.random.Generator = 0,
+    accuracy: float | None = None,
     progress: Progress | None = None,
 ) -> WeightMoments:
-    """First and second moments of the averaged weights; ``auto`` takes the most accurate method that applies.
+    """First and second moments of the averaged weights; ``auto`` takes the most accurate method that is done soon.
+
+    accuracy: with it ``auto`` takes its time: long integrals too, or up to 16 times as many Sobol points until the
+    interval is as narrow. It is a wish: the result says what was reached.
 
     >>> from regard.noise import NoiseModel, score_laws
     >>> m = weight_moments(score_laws(NoiseModel(means=np.eye(2), isotropic=1.0), np.eye(2)))
@@ -63,11 +69,15 @@ def weight_moments(
         return sampled_moments(scores, draws=draws, seed=seed, progress=progress)
     if method == "integral" or (method == "auto" and scores.joint is None):
         try:
-            return integral_moments(scores)
+            return integral_moments(scores, soon=method == "auto" and accuracy is None)
         except CouldNotFindOut:
             if method == "integral":
                 raise
-    return qmc_moments(scores, points=points, scrambles=scrambles, seed=seed, progress=progress)
+    found = qmc_moments(scores, points=points, scrambles=scrambles, seed=seed, progress=progress)
+    while accuracy is not None and found.accuracy > accuracy and 4 * points <= MOST_POINTS:
+        points *= 4
+        found = qmc_moments(scores, points=points, scrambles=scrambles, seed=seed, progress=progress)
+    return found
 
 
 def enumerated_moments(scores: Scores) -> WeightMoments:
@@ -80,15 +90,15 @@ def enumerated_moments(scores: Scores) -> WeightMoments:
     return WeightMoments(mean=heads.mean(axis=0), second=second, head_means=heads, method="enumeration", accuracy=1e-13)
 
 
-def integral_moments(scores: Scores) -> WeightMoments:
-    """By the integrals: independent heads to 1e-10, heads that share noise to 1e-6."""
+def integral_moments(scores: Scores, *, soon: bool = False) -> WeightMoments:
+    """By the integrals: independent heads to 1e-10, heads that share noise to 1e-6; soon: refuse what takes long."""
     if scores.joint is not None:
         raise InputError("The integral needs independent keys; these are correlated, so use method='qmc'.")
     n, H, which = scores.keys, scores.heads, scores.which
     each = [head_moments(scores, h, rule=FINE) for h in range(H)]
     means = np.stack([m.mean[which] for m in each])
     total = np.zeros((n, n))
-    error = max(m.bound for m in each)
+    error, most = max(m.bound for m in each), SOON / max(1, H * (H - 1) // 2) if soon else np.inf
     for g in range(H):
         total += _expand(each[g].pair, each[g].square, which)
         for h in range(g):
@@ -97,7 +107,7 @@ def integral_moments(scores: Scores) -> WeightMoments:
             elif scores.heads_equal(g, h):
                 both = _expand(each[g].pair, each[g].square, which)
             else:
-                pair, same, estimate = cross_moments(scores, g, h, rule=COARSE)
+                pair, same, estimate = cross_moments(scores, g, h, rule=COARSE, most=most)
                 both, error = _expand(pair, same, which), max(error, estimate)
             total += both + both.T
     return WeightMoments(

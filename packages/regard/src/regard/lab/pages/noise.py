@@ -179,7 +179,7 @@ def _say(setting: Setting, one: Heads, two: Heads, negative: float) -> tuple[str
     return (
         f"The mean squared error {nearer}. For key 0 against key 1 alone the weight {why}.",
         f"In {negative:.2%} of draws key 0 points away from its mean (marked ×), at every scale of the query: there "
-        "the first of two heads lets go of v₀. That is what two heads still pay.",
+        "the first of two heads lets go of v₀. This is the remaining error of two heads.",
         f"The cloud of key 0 is {along:.3g} long along its mean and {across:.3g} wide across it (standard deviations; "
         "across: all other directions together).",
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -21,13 +22,21 @@ def main(words: list[str]) -> None:
             sys.exit(f"There is no benchmark {name!r}; there are: {', '.join(known)}.")
         print(f"== {name}", flush=True)
         module = importlib.import_module(f"benchmarks.bench_{name}")
-        output = _Both(sys.stdout)
+        output, before = _Both(sys.stdout), os.getloadavg()[0]
         with contextlib.redirect_stdout(output):  # type: ignore[type-var]
             module.main()
         if write and not output.kept.getvalue().startswith("left out"):
             results = HERE.parent / "docs" / "results"
             results.mkdir(parents=True, exist_ok=True)
-            (results / f"bench-{name}.txt").write_text(output.kept.getvalue(), encoding="utf-8")
+            text = output.kept.getvalue() + _company(before)
+            (results / f"bench-{name}.txt").write_text(text, encoding="utf-8")
+
+
+def _company(before: float) -> str:
+    """What else ran: a load above 1 is other work on the machine."""
+    loads = f"{before:.0f} before and {os.getloadavg()[0]:.0f} after, on {os.cpu_count()} cores"
+    beside = "other work ran beside it" if before > 1.5 else "nothing else of weight ran"
+    return f"({beside}: load {loads})\n"
 
 
 class _Both:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from regard import design, rigor
+from regard.design import copy, verify
 from regard.design.certificate import fingerprint
 from regard.design.question import Question, Verb, geometry
 from regard.errors import InputError
@@ -188,3 +190,29 @@ def test_the_largest_number_is_found_in_any_order(order, monkeypatch):
         x[place] = np.nan
         assert math.isnan(rigor.largest(x))
     assert rigor.largest(np.zeros((0, 3))) == 0
+
+
+def test_the_digest_of_large_keys_is_taken_beside_the_solver_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = np.random.default_rng(0).standard_normal((700, 13))
+    plain = copy(keys, 0, eps=0.1).certificate.sha256
+    for bytes_ in (0, 1 << 40):  # with a thread, and without
+        monkeypatch.setattr("regard.design.certificate.LARGE", bytes_)
+        assert copy(keys, 0, eps=0.1).certificate.sha256 == plain == digest(keys)
+
+
+def test_where_no_thread_starts_the_digest_is_taken_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("regard.design.certificate.LARGE", 0)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    keys = np.random.default_rng(0).standard_normal((7, 3))
+    assert copy(keys, 0, eps=0.1).certificate.sha256 == digest(keys)
+
+
+def test_keys_may_change_as_soon_as_the_answer_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.design.certificate.LARGE", 0)
+    keys = np.random.default_rng(0).standard_normal((700, 13))
+    before, found = keys.copy(), copy(keys, 0, eps=0.1)
+    keys += 1
+    assert verify(found.certificate, before).holds

@@ -9,10 +9,12 @@ Vectors are float64 numbers, or rationals (in JSON strings such as "1/3") where 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,6 +33,7 @@ Exact = tuple[flint.fmpq, ...]
 Numbers = Float | Exact
 
 FORMAT = "regard-certificate/1"
+LARGE = 1 << 20  # bytes of keys: below, a thread takes longer to start than the digest
 LARGEST = 1 << 28  # bytes of a file of certificates
 MOST_DIGITS = 20_000  # of one rational: what a proof needs has hundreds, and reading more could take minutes
 # a denominator of zeros alone is no number
@@ -185,6 +188,33 @@ def fingerprint(keys: Float) -> str:
     digest = hashlib.sha256(repr(keys.shape).encode())
     digest.update(np.ascontiguousarray(keys, dtype="<f8").data)  # as they lie in memory: no copy
     return digest.hexdigest()
+
+
+class Digest:
+    """The fingerprint of some keys, taken beside other work: hashing and products of matrices leave Python alone.
+
+    It begins here and `text` waits for it, so a verb asks for it before it returns: the keys are still those it used.
+    """
+
+    def __init__(self, keys: Float) -> None:
+        self._keys, self._text, self._thread = keys, "", None
+        if keys.nbytes >= LARGE:
+            thread = threading.Thread(target=self._take, daemon=True)
+            with contextlib.suppress(RuntimeError):  # no more threads here: then as for small keys
+                thread.start()
+                self._thread = thread
+
+    def _take(self) -> None:
+        self._text = fingerprint(self._keys)
+
+    @property
+    def text(self) -> str:
+        """In hexadecimal digits."""
+        if self._thread is not None:
+            self._thread.join()
+        if not self._text:
+            self._take()
+        return self._text
 
 
 def rationals(numbers: Numbers) -> Exact:

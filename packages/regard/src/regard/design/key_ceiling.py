@@ -22,7 +22,7 @@ from regard import rigor
 from regard.array_types import Float
 from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Ceiling, Ceilings, drawable_keys
-from regard.design.certificate import Balance, Certificate, Claim, Verb, fingerprint, floats
+from regard.design.certificate import Balance, Certificate, Claim, Digest, Verb, floats
 from regard.design.certified_solver import RUNNING_OFF, attempt, confirm, solve
 from regard.design.evaluate import norm_above
 from regard.design.obstruction import REACH, combinations
@@ -84,7 +84,7 @@ def ceilings(
     array, rows, top = checked_keys(keys, allowed, scale)
     max_norm = checked_positive(max_norm, "max_norm", "the longest query to consider")
     chosen = rows.tolist() if indices is None else list(checked_indices(indices, len(array), rows))
-    digest, answers, unanswered = fingerprint(array), [], {}
+    digest, answers, unanswered = Digest(array), [], {}
     for done, key in enumerate(chosen, start=1):
         try:
             question = Question(Verb.COPY, array, rows, (key,), None, float(scale), top=top, digest=digest)

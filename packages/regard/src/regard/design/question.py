@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.array_types import Float
 from regard.arrays import check_array, refuse_rounded
-from regard.design.certificate import Certificate, Claim, Request, Verb, fingerprint
+from regard.design.certificate import Certificate, Claim, Digest, Request, Verb
 from regard.design.shifted_keys import ShiftedKeys
 from regard.errors import InputError
 from regard.rigor import check_arithmetic, largest, row_blocks
@@ -38,7 +38,10 @@ class Question:
     kl: float | None = None
     max_norm: float | None = None
     top: float | None = None  # the largest absolute value among the keys, where it is known
-    digest: str | None = None  # of the keys, where several questions are about the same
+    digest: Digest | None = None  # of the keys, where several questions are about the same
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", self.digest or Digest(self.keys))
 
     def request(self) -> Request:
         """The question as a certificate states it."""
@@ -55,13 +58,9 @@ class Question:
             scale=self.scale,
             allowed=None if everything else tuple(self.rows.tolist()),
             shape=(self.keys.shape[0], self.keys.shape[1]),
-            sha256=self.fingerprint,
+            sha256=self.digest.text if self.digest is not None else "",
             **proof,
         )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        return self.digest if self.digest is not None else fingerprint(self.keys)
 
     @cached_property
     def competing(self) -> Rows:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.array_types import Float
 from regard.design.answer import Design, Designs
-from regard.design.certificate import Balance, Verb, fingerprint
+from regard.design.certificate import Balance, Digest, Verb
 from regard.design.certified_solver import (
     GAP,
     RUNNING_OFF,
@@ -130,7 +130,7 @@ def copy_many(
     array, rows, top = checked_keys(keys, allowed, scale)
     chosen = checked_indices(indices, len(array), rows)
     eps = _demand(eps, None, "eps")[0] or 0.0
-    digest = fingerprint(array)
+    digest = Digest(array)
     questions = [
         Question(Verb.COPY, array, rows, (j,), None, float(scale), eps=eps, top=top, digest=digest) for j in chosen
     ]

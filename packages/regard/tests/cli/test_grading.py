@@ -43,7 +43,7 @@ def test_a_class_is_graded(place) -> None:
     assert said["tiers"] == ["none"]
     assert (place / "grades" / "students" / "ada.html").exists()
     again = run(*GRADE, "--secret", "secret.txt", "--no-sandbox")
-    assert "0 answers were run, 1 were known from before" in again
+    assert "0 answers run, 1 cached" in again
 
 
 def test_what_is_refused(place, monkeypatch) -> None:

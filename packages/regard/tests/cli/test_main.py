@@ -65,6 +65,14 @@ def test_a_name_cannot_drive_the_terminal(regard):
     assert r"\x1b]0;owned\x07" in said
 
 
+def test_a_key_of_a_megabyte_is_not_printed_in_full(regard, tmp_path):
+    key = "k" * 1_000_000
+    for text in (f"[model]\n{key} = 1\n", f"[{key}]\nx = 1\n", f'[data]\npath = "{key}"\n'):
+        (tmp_path / "s.toml").write_text(text)
+        code, _, said = regard("translator", "train", str(tmp_path / "s.toml"), "--out", str(tmp_path / "run"))
+        assert (code, "kkk..." in said, len(said) < 1500) == (2, True, True)
+
+
 def test_everything_that_is_printed_goes_the_one_way() -> None:
     """``output.echo``, ``note`` and what ends a command make text fit for a terminal; nobody else prints."""
     files = sorted([*(SOURCE / "cli").rglob("*.py"), *ROOT.glob("packages/*/src/*/commands/*.py")])

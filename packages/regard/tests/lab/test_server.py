@@ -28,9 +28,11 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.lab import server
 from regard.lab.copy_state import Plane, Sphere, hull_edges
 from regard.lab.page import Answer, mathml, pages, tex
-from regard.lab.server import LARGEST, WAITING, Lab
+from regard.lab.server import WAITING, Lab
 from regard.lab.state import State, format_rows, shortest_text
+from regard.web import local_server
 from regard.web.background_tasks import BackgroundTasks
+from regard.web.local_server import LARGEST
 
 __all__ = ["lab"]  # a fixture
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -333,7 +335,7 @@ def test_a_body_that_is_not_read_is_not_taken_for_a_request(lab):
 
 def test_a_request_that_comes_byte_by_byte_holds_nothing_for_long(monkeypatch):
     """Each byte comes in time; the request as a whole does not."""
-    monkeypatch.setattr(server.Handler, "timeout", 0.3)
+    monkeypatch.setattr(local_server.Handler, "timeout", 0.3)
     with running_lab() as slow, socket.create_connection(("127.0.0.1", slow.port), timeout=PATIENCE) as connection:
         connection.setblocking(False)
         for _ in range(3_000):
@@ -349,7 +351,7 @@ def test_a_request_that_comes_byte_by_byte_holds_nothing_for_long(monkeypatch):
 
 
 def test_connections_are_bounded(monkeypatch):
-    monkeypatch.setattr(server, "CONNECTIONS", 2)
+    monkeypatch.setattr(local_server, "CONNECTIONS", 2)
     with running_lab() as small, ExitStack() as held:
         place = ("127.0.0.1", small.port)
         for _ in range(2):
@@ -417,7 +419,7 @@ def test_whole_numbers_and_ranges(lab):
 
 
 def test_infinities_survive_json():
-    assert json.loads(server._json_bytes({"x": np.array([1.0, np.inf]), "y": np.bool_(True)})) == {
+    assert json.loads(local_server._json_bytes({"x": np.array([1.0, np.inf]), "y": np.bool_(True)})) == {
         "x": [1.0, "inf"],
         "y": True,
     }
@@ -593,7 +595,7 @@ def test_a_port_that_is_taken(lab):
 
 
 def test_without_the_default_port_a_free_one_is_taken(lab, monkeypatch):
-    monkeypatch.setattr(server, "PORT", lab.port)
+    monkeypatch.setattr("regard.web.local_server.PORT", lab.port)
     with Lab() as other:
         assert other.port != lab.port
 

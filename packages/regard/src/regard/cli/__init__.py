@@ -10,6 +10,7 @@ may import every other one; none but :mod:`regard_models.commands` imports it. W
 from __future__ import annotations
 
 import os
+import re
 import sys
 from functools import cache
 from importlib import import_module
@@ -177,5 +178,7 @@ def _not_installed(error: Exception) -> InputError | None:
 
 
 def _leave(message: str, code: int) -> None:
-    print(f"regard: {printable(message)}", file=sys.stderr)
+    # a word of a file may have a megabyte
+    shown = re.sub(r"(\S{200})\S{200,}", r"\1...", printable(message))
+    print(f"regard: {shown}", file=sys.stderr)
     sys.exit(code)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from regard.cli.assignment import NoSandbox
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Progress, echo, note, show
 from regard.errors import InputError
 from regard.grading.assignments.assignment_file import read_assignment
 from regard.grading.cells import run_public_checks
@@ -17,10 +18,12 @@ from regard.grading.gradebook.grader import pile_of, safe_tier
 from regard.grading.gradebook.manual_marks import gather_decisions, lines_on_absent
 from regard.grading.gradebook.secret import read_secret
 from regard.grading.questions.assignment import Assignment
+from regard.grading.reports.desk import Desk
 from regard.grading.reports.grades_folder import write_marks
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox.jail import Tier, best_tier
+from regard.web.local_server import serve_pages
 
 
 def grade(
@@ -38,6 +41,11 @@ def grade(
     open_marks: Annotated[
         bool, typer.Option("--open-marks", help="Write moodle.csv and canvas.csv while marks wait for a person.")
     ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Then open the desk: class, marking, overruling and publishing on one page.")
+    ] = False,
+    port: Annotated[int | None, typer.Option(help="The desk's port; left out, a free one.")] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the desk's address.")] = False,
     no_sandbox: NoSandbox = False,
     as_json: AsJson = False,
 ) -> None:
@@ -73,7 +81,13 @@ def grade(
     for line in [*said, *lines_on_absent(decided, {one.identity for one in pile.submissions if not one.refused})]:
         note(line)
     marks = graded(pile, Path(out), jail=tier, workers=workers, progress=Progress("answers"))
-    show(write_marks(Path(out), pile, marks, open_marks=open_marks, jail=tier), as_json=as_json)
+    marks = write_marks(Path(out), pile, marks, open_marks=open_marks, jail=tier)
+    if serve:
+        echo(str(marks))
+        with contextlib.suppress(KeyboardInterrupt), Desk(pile, Path(out), jail=tier, port=port) as desk:
+            serve_pages(desk, "The desk", no_browser=no_browser)
+        return echo("\nStopped.")
+    show(marks, as_json=as_json)
 
 
 def _refuse_misplaced_secret(secret: str, submissions: list[str]) -> None:
@@ -85,7 +99,7 @@ def _refuse_misplaced_secret(secret: str, submissions: list[str]) -> None:
 
 
 def _show_public_checks(asked: object, files: list[str], *, as_json: bool) -> None:
-    handed_in = read_submissions(files)
+    handed_in = read_submissions(files, one_student=True)
     if len(handed_in) != 1 or not isinstance(asked, Assignment):
         raise InputError(f"--public checks one submission; {len(handed_in)} were given.")
     if handed_in[0].refused:

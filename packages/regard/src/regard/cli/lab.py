@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,12 +14,9 @@ import regard.lab  # the server loads when it is first used: torch begins to loa
 from regard.cli.output import AsJson, Group, Progress, echo, show
 from regard.errors import InputError
 from regard.lab.run_list import has_runs
-from regard.web.access import private_link
 from regard.web.background_tasks import start_early
 from regard.web.frames import checked_origins
-
-if TYPE_CHECKING:
-    from regard.lab import Lab
+from regard.web.local_server import serve_pages
 
 app = typer.Typer(cls=Group, invoke_without_command=True, subcommand_metavar="[export DIR]")
 
@@ -87,7 +82,11 @@ def lab(
             port=port, runs=runs, folders=folder or ["."], model=model, embed=origins, hide=hide or []
         ) as server,
     ):
-        _serve(server, no_browser=no_browser)
+        if server.embed:
+            echo(f"In a page on {' or '.join(server.embed)}: {server.frame_tag()}")
+        # while the browser opens: what the first page needs is then loaded
+        Thread(target=server.warm_up, daemon=True).start()
+        serve_pages(server, "The lab", no_browser=no_browser)
     echo("\nStopped.")
 
 
@@ -99,21 +98,6 @@ def _import_torch_early(runs: Path) -> None:
     own = "regard.lab.pages.translator"
     if has_runs(runs) and find_spec("torch") is not None:
         start_early(own, imports=["torch", "regard.translator.engines.run", own])
-
-
-def _serve(server: Lab, *, no_browser: bool) -> None:
-    with private_link(server.opening_address) as link:
-        for ending in ("SIGTERM", "SIGHUP"):  # a window closed, a machine shut down: as Ctrl-C does it
-            if hasattr(signal, ending):
-                signal.signal(getattr(signal, ending), signal.default_int_handler)
-        echo(f"The lab is at {server.opening_address} (Ctrl-C stops it).")
-        if server.embed:
-            echo(f"In a page on {' or '.join(server.embed)}: {server.frame_tag()}")
-        # while the browser opens: what the first page needs is then loaded
-        Thread(target=server.warm_up, daemon=True).start()
-        if not no_browser:
-            webbrowser.open(link)
-        server.serve_forever(poll_interval=0.1)
 
 
 @app.command()

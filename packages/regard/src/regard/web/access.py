@@ -79,14 +79,14 @@ def is_own_request(fetch_site: str | None) -> bool:
     return fetch_site in (None, "none", "same-origin")
 
 
-def access_page(target: str) -> str:
+def access_page(target: str, command: str = "regard lab") -> str:
     """The page for whoever comes without the cookie."""
     return _page(
         "This page belongs to a lab",
         Html(f"""<p>The lab runs for the person who started it. If that is you, and this browser has opened it before,
 {element("a", "go on", href=target)}.</p>
-<p>Otherwise open the address that <code>regard lab</code> printed when it was started, the one with
-<code>token=</code> in it, and come back to this link. Not started yet? Type <code>regard lab</code> in a
+<p>Otherwise open the address that <code>{command}</code> printed when it was started, the one with
+<code>token=</code> in it, and come back to this link. Not started yet? Type <code>{command}</code> in a
 terminal.</p>"""),
     )
 

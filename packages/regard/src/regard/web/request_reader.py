@@ -26,6 +26,7 @@ KINDS = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
+    ".png": "image/png",
 }
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "

@@ -69,9 +69,22 @@ def test_what_is_there_is_packed_the_same_way_each_time(mine: Path, words: str, 
     assert first.files == second.files == tuple(sorted(zipfile.ZipFile(mine / "one.zip").namelist()))
     (tmp_path / "pile").mkdir()
     (mine / "one.zip").rename(tmp_path / "pile" / "ada.zip")
-    (read,) = read_submissions([str(tmp_path / "pile")])
+    (read,) = read_submissions([str(tmp_path / "pile" / "ada.zip")])
+    assert read.digest == read_submissions([str(tmp_path / "pile")])[0].digest
     assert (read.student, len(read.files)) == ("ada", len(first.files))
     assert read.code("query")[1].decode().startswith(code)
+
+
+def test_a_class_that_is_not_filled_in_and_a_report_that_is_a_page(mine: Path, regard, monkeypatch) -> None:
+    monkeypatch.chdir(mine)
+    (mine / "hw.toml").write_text('[[question]]\nid = "2"\nclaim = "translator"\nfunction = "TransformerTranslator"\n')
+    assert regard("claims", "translator", "--template", "mine.py")[0] == 0
+    (mine / "report.html").write_text("<p>")
+    found = hand_in(read_assignment(mine / "hw.toml"), ".", "all.zip")
+    assert found.missing == (
+        "2: TransformerTranslator is not filled in, in mine.py; leave a file out that you do not use",
+    )
+    assert "report.html: not a file that is graded; a report counts as a PDF" in str(found)
 
 
 def test_what_cannot_be_packed(mine: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from regard.coursework.catalogue import claims
 from regard.grading.gradebook.marks import mark_outcome
 from regard.grading.questions.assignment import LADDER, ORDER, Kind, Limits, Task
 from regard.grading.questions.examination import Outcome, Stages, Status, WorkClock
+from tiers import NIGHTLY
 
 TEXT = (resources.files("regard.grading.solutions") / "wrong.py").read_text(encoding="utf-8")
 SECRETS = (1, 2, 3, 4, 5, 6)
@@ -37,10 +38,7 @@ def points(found: Outcome) -> float:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name.startswith(("average_of_two", "copying")) else pytest.param(name, marks=pytest.mark.slow)
-        for name in wrong()
-    ],
+    [name if name.startswith(("average_of_two", "copying")) else pytest.param(name, marks=NIGHTLY) for name in wrong()],
 )
 def test_a_wrong_answer_gets_the_same_with_every_secret(name: str) -> None:
     found = [outcome(name, wrong()[name], seed) for seed in SECRETS]
@@ -87,6 +85,6 @@ def test_the_rule_says_so() -> None:
     said = Task(id="x", kind=Kind.CLAIM, points=1).rule()
     assert said == (
         "Step by step, as far as no instance fails: 20% with the smallest and plainest instances, 30% with instances "
-        "that are hard on purpose, 50% with both ends of every size, all with random instances and an adversary that "
-        "looks for a failure."
+        "that are hard on purpose, 50% with the smallest or largest inputs, all with random instances and an "
+        "adversary that looks for a failure."
     )

@@ -146,7 +146,7 @@ def test_what_is_in_a_pdf_alone_waits_for_a_person(tmp_path: Path, regard) -> No
     ]
     folder = tmp_path / "grades"
     code, out, _ = regard("grade", *words, "--out", str(folder))
-    assert (code, "wait for a person: 4" in out) == (0, True)
+    assert (code, "4 marks need you (?)" in out) == (0, True)
     items = json.loads(re.search("id=data>(.*?)</script>", (folder / "marking.html").read_text())[1])["items"]
     assert [(item["question"], item["mine"], len(item["checklist"])) for item in items] == [
         *(("1A.i", [0], 1), ("1A.ii", [0], 1), ("3", [0], 2), ("2", [0], 0))

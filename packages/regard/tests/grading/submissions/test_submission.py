@@ -13,6 +13,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.grading.submissions import submission
+from regard.grading.submissions.archives import HAND_IN, zip_bytes
 from regard.grading.submissions.notebooks import code_of, defined_names
 from regard.grading.submissions.students import Student, read_students
 from regard.grading.submissions.submission import match_students, read_submissions
@@ -87,6 +88,18 @@ def test_archives_of_course_systems(tmp_path) -> None:
     found = read_submissions([gradescope])
     assert ids(found) == {"A1": ["hw.py"], "submission_8": ["hw.py"]}
     assert found[0].submitted == datetime(2026, 11, 1, 10, tzinfo=UTC)
+
+
+def test_a_students_own_zip_is_one_submission(tmp_path) -> None:
+    """Packed by hand-in, named like a student of the list, or for the public checks; else it is a class's archive."""
+    files = {"hw.py": CODE, "words.md": "1: yes", "part/more.py": CODE}
+    plain, ours = packed(tmp_path / "ada.zip", files), tmp_path / "lovelace_11_900_all.zip"
+    ours.write_bytes(zip_bytes({name: text.encode() for name, text in files.items()}, comment=HAND_IN))
+    one = {"ada": ["hw.py", "more.py", "words.md"]}
+    assert ids(read_submissions([str(ours)])) == {"11": one["ada"]}
+    assert ids(read_submissions([plain], students={"ada": Student(id="Ada")})) == one
+    assert ids(read_submissions([plain], one_student=True)) == one
+    assert ids(read_submissions([plain])) == {"hw": ["hw.py"], "part": ["more.py"]}
 
 
 def packed_bytes(files):

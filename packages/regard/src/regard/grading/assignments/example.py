@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import textwrap
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -11,12 +12,9 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.files import make_folder, write_file
 from regard.results import Result
+from regard.toml import parse_toml
 
 CLASS = resources.files("regard.grading.assignments") / "example_class"  # the assignment, and the list of students
-WORDS = (
-    "## 4\n\nWith one head the weight goes to whichever key is longer in this draw. Two heads, one for each key, are "
-    "each sure of theirs, and their mean hardly moves."
-)
 HANDED_IN = {  # which of our answers to questions 1, 2 and 3
     "ada": ("copying_condition", "average_of_two", "weights_are_a_distribution"),
     "ben": ("copying_condition__forgets_n", "average_of_two__forgets_n", "weights_are_a_distribution"),
@@ -48,10 +46,13 @@ def write_example(folder: str) -> ExampleWritten:
     make_folder(base / "submissions")
     for name in ("hw.toml", "students.csv"):
         write_file(base / name, (CLASS / name).read_bytes())
-    for student, names in HANDED_IN.items():
-        write_file(base / "submissions" / f"{student}.py", answers(names).encode())
-    write_file(base / "submissions" / "gus.py", b"def copying_condition(n, eps)\n    return n\n")
-    write_file(base / "submissions" / "chi.ipynb", _notebook().encode())
+    words = parse_toml((CLASS / "words.toml").read_text(encoding="utf-8"))
+    programs = {student: answers(names) for student, names in HANDED_IN.items()}
+    programs["gus"] = "def copying_condition(n, eps)\n    return n\n"
+    for student, text in programs.items():
+        written = f"\n\n# Your answer to 4:\n{textwrap.indent(words[student].strip(), '# ')}\n"
+        write_file(base / "submissions" / f"{student}.py", (text + written).encode())
+    write_file(base / "submissions" / "chi.ipynb", _notebook(words["chi"]).encode())
     return ExampleWritten(folder=folder)
 
 
@@ -72,14 +73,14 @@ def answers(names: tuple[str, ...]) -> str:
     return "\n\n\n".join(parts) + "\n"
 
 
-def _notebook() -> str:
+def _notebook(words: str) -> str:
     code = answers(("copying_condition", "average_of_two", "weights_are_a_distribution__not_normalised")).split(
         "\n\n\n"
     )
     cells = [
         ("code", "%matplotlib inline\n" + "\n".join(code[:2])),
         *(("code", text) for text in code[2:]),
-        ("markdown", WORDS),
+        ("markdown", f"## 4\n\n{words.strip()}"),
     ]
     written: list[dict[str, object]] = [
         {

@@ -10,11 +10,11 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.files import check_target, write_file
 from regard.grading.questions.assignment import Assignment, Kind, Task
-from regard.grading.submissions.archives import zip_bytes
+from regard.grading.submissions.archives import HAND_IN, zip_bytes
 from regard.grading.submissions.submission import Submission, read_own_files
 from regard.results import Result
 
-UNFILLED = "write your answer here"  # what a template's function says
+UNFILLED = ("write your answer here", "NotImplementedError('write the ")  # a template's function, its class
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,9 +49,14 @@ def hand_in(assignment: Assignment, folder: str, path: str) -> HandIn:
     if not files:
         raise InputError(f"{folder} has nothing to hand in: no .py, .ipynb, .pdf, .md or .txt file.")
     packed = {"/".join(entry.parts): entry.data for entry in files}
-    write_file(target, zip_bytes(packed, mode=0o644))
-    missing = tuple(_missing(assignment, mine))
-    return HandIn(path=path, files=tuple(packed), missing=missing, left_out=mine.problems)
+    write_file(target, zip_bytes(packed, mode=0o644, comment=HAND_IN))
+    pdf = "; a report counts as a PDF: regard translator report --format pdf"
+    return HandIn(
+        path=path,
+        files=tuple(packed),
+        missing=tuple(_missing(assignment, mine)),
+        left_out=tuple(f"{one}{pdf}" if ".html: " in one else one for one in mine.problems),
+    )
 
 
 def _missing(assignment: Assignment, mine: Submission) -> Iterator[str]:
@@ -83,6 +88,6 @@ def _code_problem(task: Task, mine: Submission) -> str:
             found = [node for node in ast.parse(text).body if getattr(node, "name", "") == task.function]
         except (SyntaxError, ValueError):
             continue  # Python will say it
-        if any(UNFILLED in ast.unparse(node) for node in found):
+        if any(said in ast.unparse(node) for node in found for said in UNFILLED):
             return f"{task.function} is not filled in, in {shown}; leave a file out that you do not use"
     return ""

@@ -208,9 +208,7 @@ def _read(path: Path, assignment: str) -> dict[str, Any]:
     try:
         data = dict(parse_json(read_file(path, most=50_000_000)))
         for name in ("marks", "base", "taken", "replaced"):
-            rows = [row.keys() for row in data.get(name, [])]
-            if not all({"student", "question"} <= keys and PARTS.keys() & keys for keys in rows):
-                raise ValueError("no decisions")
+            _check_rows(data.get(name, []))
         name, marks, _ = data["assignment"], data["marks"], list(data.get("files", []))
         if path.name != KEPT and any(row.get(part, 0) is None for row in marks for part in PARTS):
             raise ValueError("no decisions")
@@ -221,6 +219,12 @@ def _read(path: Path, assignment: str) -> dict[str, Any]:
     if name != assignment:
         raise InputError(f"{path} is about the assignment {str(name)[:80]!r}, not about {assignment!r}.")
     return data
+
+
+def _check_rows(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Each row has a student and a question, and ticks or points."""
+    if not all({"student", "question"} <= row.keys() and PARTS.keys() & row.keys() for row in rows):
+        raise ValueError("no decisions")
 
 
 def _describe(value: Value) -> str:
@@ -264,6 +268,23 @@ def checked_reason(reason: object, where: str) -> str:
     if len(text) > MOST_REASON:
         raise InputError(f"{where}: a reason has at most {MOST_REASON} characters; this one has {len(text)}.")
     return text
+
+
+def decide(folder: Path, assignment: Assignment, rows: list[Mapping[str, Any]], *, by: str) -> list[str]:
+    """Put decisions into by-hand.json: all, or none where one does not fit; null takes one back."""
+    tasks = {task.id: task for task in assignment.tasks}
+    try:
+        _check_rows(rows)
+    except (ValueError, TypeError, AttributeError):
+        raise InputError("Each decision names a student and a question, and has ticks or points.") from None
+    with ledger_of(folder, assignment.name) as ledger:
+        parts = ledger._parts(rows)
+        for part, value in parts.items():
+            if part[1] not in tasks:
+                raise InputError(f"{ledger._name(part)}: there is no such question.")
+            if value is not None:
+                _decision(value, tasks[part[1]], ledger._name(part))
+        return [line for part, value in parts.items() for line in ledger.put(part, value, by=by)]
 
 
 # the command

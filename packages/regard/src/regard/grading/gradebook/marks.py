@@ -123,9 +123,7 @@ def student_view(task: Task, one: TaskMark) -> list[str]:
     if one.overruled:
         return [f"A person gave this mark: {one.overruled}", *(_loss_reasons(task, one) if one.points < one.of else [])]
     if one.points >= one.of:
-        return [
-            "Nothing was found against it." if one.status != Status.BY_HAND.value else "All points of the checklist."
-        ]
+        return ["Passed every check." if one.status != Status.BY_HAND.value else "All points of the checklist."]
     return _loss_reasons(task, one) or ["Points were lost here."]
 
 
@@ -133,7 +131,7 @@ def _loss_reasons(task: Task, one: TaskMark) -> list[str]:
     """Why points were lost, as far as it may be told."""
     lines = []
     if task.reveal is not Reveal.MARK and one.reason and one.status == Status.FAILED.value:
-        where = f"Fails with {STAGES[Stage(one.at)]}: " if one.at in list(Stage) else ""
+        where = f"Fails at {STAGES[Stage(one.at)]}: " if one.at in list(Stage) else ""
         lines.append(f"{where}{one.reason.rstrip('.')}.")
     if one.hint:
         lines.append(f"Hint: {one.hint}")
@@ -255,10 +253,11 @@ class ClassMarks(Result):
             ["", "Changed since the marks before:", *(f"  {line}" for line in self.changed)] if self.changed else []
         )
         lines += [f"Written to {self.folder}: class.html, marks.csv, students/."] if self.folder else []
-        lines += [] if self.exported else [self._export_refusal()]
+        lines += [] if self.exported else [self.export_refusal()]
         return "\n".join(lines)
 
-    def _export_refusal(self) -> str:
+    def export_refusal(self) -> str:
+        """How many open marks keep the files for course systems from being written, and what to do."""
         count = "1 mark is" if self.open == 1 else f"{self.open} marks are"
         return (
             f"moodle.csv and canvas.csv were not written: {count} open. Decide in marking.html, or give --open-marks "
@@ -281,13 +280,13 @@ class ClassMarks(Result):
         said = (
             f"{len(totals)} students, mean {mean(totals):.4g}, median {median(totals):.4g} "
             f"of {self._assignment.points:g}. "
-            f"{self.graded} answers were run, {self.known} were known from before."
+            f"{self.graded} answers run, {self.known} cached."
         )
         ran = f" They ran in: {', '.join(self.tiers)}." if self.tiers else ""
         stars = (
             f" Marks with a star were given by a person: {len(self.overruled_lines)}." if self.overruled_lines else ""
         )
-        waits = f" Marks with a question mark wait for a person: {self.open}." if self.open else ""
+        waits = f" {self.open} mark{'s need' if self.open > 1 else ' needs'} you (?)." if self.open else ""
         return f"{said}{ran}{waits}{stars}"
 
 

@@ -30,7 +30,7 @@ STAGES = {
     Stage.PLAIN: "the smallest and plainest instances",
     Stage.RANDOM: "random instances",
     Stage.TRAPS: "instances that are hard on purpose",
-    Stage.ENDS: "both ends of every size",
+    Stage.ENDS: "the smallest or largest inputs",
     Stage.ADVERSARY: "an adversary that looks for a failure",
 }
 NOT_BLANK: dict[str, Any] = {"test": str.strip, "form": "text that is not blank"}

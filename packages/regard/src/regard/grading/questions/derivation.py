@@ -6,9 +6,9 @@ remark.
 
 from __future__ import annotations
 
-from regard.coursework.derivations.checking import Mark
 from regard.coursework.derivations.problem import Problem, read_problem
 from regard.coursework.derivations.report import DerivationReport, check_derivation, reason, require_problem
+from regard.coursework.derivations.verdicts import Mark
 from regard.errors import InputError
 from regard.grading.questions.assignment import DERIVATION_SHARES, Task
 from regard.grading.questions.examination import Outcome, Status, failed_outcome

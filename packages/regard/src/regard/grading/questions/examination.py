@@ -137,18 +137,41 @@ def failed_outcome(reason: str, *, at: str = "", **more: Any) -> Outcome:
     return Outcome(status=Status.FAILED, reason=reason, at=at, mistakes=(pattern(reason),), **more)
 
 
+NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+
+
 def pattern(reason: str) -> str:
     """What reasons have in common that differ in their numbers only.
 
     >>> pattern("alpha_0 = 0.333333 is below 1/(2+eps) = 0.4"), pattern("hw.py:query failed: line 3: KeyError: 'a'")
-    ('alpha_# = # is below #/(#+eps) = #', "KeyError: 'a'")
+    ('alpha_i is below 1/(2+eps)', "KeyError: 'a'")
+    >>> pattern("the weights sum to 1.36788, not to 1")
+    'the weights sum to ..., not to 1'
     """
     kept = re.sub(r"^\S+?\.(py|ipynb)(:\w+)?:? ", "", reason).partition(" (for ")[0]
     kept = re.sub(r"^(failed|cannot be imported): ((cell \d+, )?line \d+: )?", "", kept)
     kept = re.sub(r" for \w+ of shape .*?(?=, not |; )", "", kept)
     kept = kept.removesuffix("; fix it first.")
-    kept = re.sub(r"np\.array\(.*?\)(?= |$|;)", "#", kept)
-    return re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", "#", kept)[:160]
+    kept = re.sub(r"np\.array\(.*?\)(?= |$|;)", "...", kept)
+    kept = re.sub(rf" = {NUMBER}(?![\w/(])", "", kept)  # a value; its name and the bound's formula stay
+    kept = re.sub(r"_\d+\b", "_i", kept)
+    return re.sub(rf"(?<![\w/(+.])(?!(?<=not to )[01]$){NUMBER}(?![\w/(+])", "...", kept)[:160]
+
+
+def failure_in_words(reason: str, code: str = "") -> str:
+    """A bound that is missed, as a person says it; an index has the name that the counterexample's code gives it.
+
+    >>> failure_in_words("alpha_0 = 0.333333 is below 1/(2+eps) = 0.4", "a = 0")
+    'alpha_a is 0.333, needed 0.4'
+    """
+    found = re.search(rf"(\w+?)(?:_(\d+))? = ({NUMBER}) is (below|above) \S+ = ({NUMBER})$", reason)
+    if found is None:
+        return reason
+    name, index, value, side, bound = found.groups()
+    letters = re.findall(rf"(?m)^([abij]) = {index}$", code) if index else []
+    name += f"_{letters[0] if len(letters) == 1 else index}" if index else ""
+    is_, needed = format_distinctly(float(value), float(bound), digits=3)
+    return f"{reason[: found.start()]}{name} is {is_}, {'needed' if side == 'below' else 'allowed'} {needed}"
 
 
 def _add_run_details(outcome: Outcome, given: StudentAnswer, runner: Runner) -> Outcome:

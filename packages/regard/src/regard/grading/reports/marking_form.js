@@ -5,11 +5,14 @@ const store = "regard-marking-" + data.assignment + "-" + data.version;
 const byId = (id) => document.getElementById(id);
 let marks = Object.assign({}, data.marks),
   edits = {},
+  past = [], // what undo brings back: lists of [item, what was decided before]
+  sending = Promise.resolve(),
   at = 0,
   allPages = false,
   problem = "";
 // What was decided in this browser, each with what the page said before; where it says something else now, that came later.
 try {
+  if (data.served) throw new Error("by-hand.json has them");
   for (const [name, edit] of Object.entries(JSON.parse(localStorage.getItem(store) || "{}")))
     if (JSON.stringify(edit.before) === JSON.stringify(data.marks[name])) {
       edits[name] = edit;
@@ -32,6 +35,8 @@ function show() {
     `${at + 1} of ${data.items.length}: ${item.student}, ${item.question}` +
     (item.waits && !isDecided(item) ? " (not marked yet)" : isOverruled(item) ? " (overruled)" : "");
   byId("text").textContent = item.text;
+  byId("check").textContent = item.check || "";
+  byId("check").hidden = !item.check;
   byId("answer").textContent = item.answer || "(nothing was found for this question)";
   byId("answer").hidden = Boolean(item.pages) && !item.answer;
   showPages(item);
@@ -96,18 +101,84 @@ function showProgress() {
     `${waiting.filter(isDecided).length} of ${waiting.length} that wait are marked${here}.`;
 }
 function storeDecision(changes) {
-  const all = Object.assign({}, mark(data.items[at]), changes);
-  for (const name of Object.keys(all)) if (all[name] === undefined) delete all[name];
-  const name = keyOf(data.items[at]);
-  marks[name] = all;
-  edits[name] = { before: data.marks[name], after: all };
+  storeAll([[data.items[at], Object.assign({}, mark(data.items[at]), changes)]]);
+}
+function storeAll(decisions, undoing) {
+  if (!undoing) past.push(decisions.map(([item]) => [item, mark(item)]));
+  for (const [item, all] of decisions) {
+    for (const name of Object.keys(all)) if (all[name] === undefined) delete all[name];
+    marks[keyOf(item)] = all;
+    edits[keyOf(item)] = { before: data.marks[keyOf(item)], after: all };
+  }
   problem = "";
+  if (data.served) send(decisions);
+  else keepInBrowser();
+  show();
+}
+function undo() {
+  const before = past.pop();
+  if (!before) return;
+  at = data.items.indexOf(before[0][0]);
+  storeAll(before, true);
+}
+function markBlanks() {
+  const blanks = data.items.filter((one) => one.blank && !isDecided(one));
+  if (blanks.length) storeAll(blanks.map((one) => [one, { ticks: one.checklist.map(() => false) }]));
+  problem = `${blanks.length} blank answers got 0; u undoes it.`;
+  showProgress();
+}
+// The desk: a decision goes into by-hand.json at once, one after the other, and the class below follows.
+async function ask(name, words) {
+  const answer = await fetch(`/ask/${name}`, { method: "POST", body: JSON.stringify(words) });
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(said.error);
+  return said;
+}
+function send(decisions) {
+  const rows = decisions.map(([item, all]) => ({
+    student: item.student,
+    question: item.question,
+    ticks: null,
+    points: null,
+    ...all,
+  }));
+  document.body.dataset.busy = "yes";
+  sending = sending
+    .then(() => ask("decide", { rows }))
+    .then(() => ask("class", {}))
+    .then(showClass)
+    .catch((error) => {
+      problem = `NOT SAVED: ${error.message} Reload the page.`;
+      showProgress();
+    })
+    .finally(() => (document.body.dataset.busy = "no"));
+}
+function showClass(said) {
+  byId("class").innerHTML = said.html; // the server escaped what students wrote
+}
+function publish() {
+  byId("published").textContent = "Writing.";
+  sending = sending
+    .then(() => ask("publish", { open: byId("open").checked }))
+    .then((said) => {
+      showClass(said);
+      byId("published").textContent = said.said;
+    })
+    .catch((error) => (byId("published").textContent = error.message));
+}
+function showAddressed() {
+  const [student, question] = location.hash.replace(/^#at=/, "").split("/").map(decodeURIComponent);
+  const place = data.items.findIndex((one) => one.student === student && one.question === question);
+  if (place < 0) return;
+  showItem(place);
+  byId("where").scrollIntoView();
+}
+function keepInBrowser() {
   try {
     localStorage.setItem(store, JSON.stringify(edits));
   } catch {
     /* the file that is saved has them */
   }
-  show();
 }
 function toggle(i) {
   const item = data.items[at],
@@ -198,7 +269,9 @@ document.addEventListener("keydown", (event) => {
       allPages = !allPages;
       show();
     },
-    s: save,
+    s: data.served ? undefined : save,
+    u: undo,
+    b: markBlanks,
     f: () => byId("find").select(),
     p: () => byId("points").select(),
     x: () => isOverruled(data.items[at]) && storeDecision({ points: undefined, reason: undefined, was: undefined }),
@@ -214,5 +287,9 @@ document.addEventListener("keydown", (event) => {
 byId("find").addEventListener("input", find);
 byId("points").addEventListener("change", overrule);
 byId("reason").addEventListener("change", overrule);
-byId("save").addEventListener("click", save);
+if (data.served) {
+  byId("publish").addEventListener("click", publish);
+  window.addEventListener("hashchange", showAddressed);
+} else byId("save").addEventListener("click", save);
 show();
+if (data.served) showAddressed();

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
+from regard.grading.assignments.template import text_of
 from regard.grading.gradebook.grader import Pile, is_marked_by_hand, words_on
 from regard.grading.gradebook.manual_marks import MOST_REASON
 from regard.grading.gradebook.marks import ClassMarks, TaskMark
 from regard.grading.questions.assignment import Task
-from regard.grading.questions.examination import Status
+from regard.grading.questions.examination import Status, failure_in_words
 from regard.grading.reports.pages import escape_html, html_page
 from regard.grading.submissions.pdf_pages import PdfPages, pages_of
 from regard.grading.submissions.students import identity
+from regard.grading.submissions.submission import Submission
 
 OWN_SCRIPT = (
     "default-src 'none'; img-src 'self' file:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
@@ -36,6 +39,8 @@ KEYS = (
     ("f", "find a student"),
     ("p", "overrule: points, reason, Enter"),
     ("x", "do not overrule"),
+    ("b", "blank: 0 for all"),
+    ("u", "undo"),
     ("g", "all pages of the PDF, or this question's"),
     ("s", "save written.json"),
 )
@@ -44,26 +49,38 @@ MOST_SHOWN = 20_000  # characters of an answer
 
 def marking_page(pile: Pile, marks: ClassMarks, drawn: Mapping[str, PdfPages] | None = None) -> str:
     """The form; empty where nobody has handed in anything. ``drawn``: by student, the pages of their PDF."""
-    items = [*_written_items(pile, drawn or {}), *_automatic_items(pile, marks, drawn or {})]
-    if not items:
+    data = marking_data(pile, marks, drawn or {})
+    if not data["items"]:
         return ""
+    script = (resources.files("regard.grading.reports") / "marking_form.js").read_text(encoding="utf-8")
+    save = "<p><button id=save>Save written.json</button></p>"
+    body = [*form_parts(pile.assignment.title, data, KEYS, save), f"<script>{script}</script>"]
+    return html_page(f"Marking: {pile.assignment.title}", body, policy=OWN_SCRIPT.format(digest=_digest(script)))
+
+
+def marking_data(pile: Pile, marks: ClassMarks, drawn: Mapping[str, PdfPages]) -> dict[str, Any]:
+    """Every answer, what it was asked, and what was decided before."""
+    items = [*_written_items(pile, drawn), *_automatic_items(pile, marks, drawn)]
     asked = [[item["student"], item["question"], item["checklist"]] for item in items]
     version = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
-    data = {"assignment": pile.assignment.name, "version": version, "items": items, **_previous_decisions(pile, items)}
-    script = (resources.files("regard.grading.reports") / "marking_form.js").read_text(encoding="utf-8")
+    return {"assignment": pile.assignment.name, "version": version, "items": items, **_previous_decisions(pile, items)}
+
+
+def form_parts(title: str, data: dict[str, Any], keys_and_uses: tuple[tuple[str, str], ...], last: str) -> list[str]:
+    """The form as parts of a page, without its script; ``last`` stands at its end."""
     text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")  # nothing of a submission ends the element
-    keys = " ".join(f"<kbd>{escape_html(key)}</kbd> {escape_html(does)} ·" for key, does in KEYS).rstrip("·")
-    body = [
-        f"<h1>Marking: {escape_html(pile.assignment.title)}</h1><p class=soft>{keys}</p>",
+    keys = " ".join(f"<kbd>{escape_html(key)}</kbd> {escape_html(does)} ·" for key, does in keys_and_uses).rstrip("·")
+    return [
+        f"<h1>Marking: {escape_html(title)}</h1><p class=soft>{keys}</p>",
         "<p><input id=find type=search placeholder='student, question' aria-label='Find a student'></p>",
-        "<h2 id=where></h2><p id=text></p><div class=sides><div class=answer id=answer tabindex=0></div>",
+        "<h2 id=where></h2><p id=text></p><p id=check hidden></p><div class=sides>",
+        "<div class=answer id=answer tabindex=0></div>",
         "<div id=sheet><p class=soft id=which></p><div id=pages tabindex=0></div></div><div><div id=list></div>",
         "<p class=overrule><label>Overrule: <input id=points type=number min=0 step=any> <span id=of></span></label>",
         f"<label class=reason>because <input id=reason type=text maxlength={MOST_REASON}></label></p>",
-        "<p id=done aria-live=polite></p><p><button id=save>Save written.json</button></p></div></div>",
-        f'<script type="application/json" id=data>{text}</script><script>{script}</script>',
+        f"<p id=done aria-live=polite></p>{last}</div></div>",
+        f'<script type="application/json" id=data>{text}</script>',
     ]
-    return html_page(f"Marking: {pile.assignment.title}", body, policy=OWN_SCRIPT.format(digest=_digest(script)))
 
 
 def _previous_decisions(pile: Pile, items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -94,9 +111,10 @@ def _written_items(pile: Pile, drawn: Mapping[str, PdfPages]) -> Iterator[dict[s
                     yield {
                         "student": submission.student,
                         "question": task.id,
-                        "text": task.text or task.claim,
+                        "text": text_of(task),
                         "checklist": [f"{line.text} ({line.points:g})" for line in task.checklist],
                         "keys": [line.key for line in task.checklist],
+                        "blank": not answer and submission.written_pdf() is None,
                         "answer": answer,
                         **_pages(drawn.get(submission.identity), task, answer),
                         "of": task.points,
@@ -115,27 +133,42 @@ def _pages(pdf: PdfPages | None, task: Task, answer: str) -> dict[str, Any]:
 def _automatic_items(pile: Pile, marks: ClassMarks, drawn: Mapping[str, PdfPages]) -> list[dict[str, Any]]:
     """What the checks gave, once for each submission; those that wait for a person first."""
     items: dict[tuple[str, str], dict[str, Any]] = {}
+    submissions = {one.identity: one for one in pile.submissions}
     for row in marks.rows:
         for one in row.questions:
             if one.status != Status.BY_HAND.value:
                 owner = row.by or row.student
-                pages = _pages(drawn.get(identity(owner)), pile.assignment.task(one.question), "") if one.open else {}
-                items.setdefault((identity(owner), one.question), {**_automatic_item(owner, one), **pages})
+                task, handed_in = pile.assignment.task(one.question), submissions[identity(owner)]
+                pages = _pages(drawn.get(identity(owner)), task, "") if one.open else {}
+                item = _automatic_item(owner, task, one, _answer(pile, handed_in, task))
+                items.setdefault((identity(owner), one.question), {**item, **pages})
     return sorted(items.values(), key=lambda item: not item["waits"])
 
 
-def _automatic_item(student: str, one: TaskMark) -> dict[str, Any]:
+def _answer(pile: Pile, submission: Submission, task: Task) -> str:
+    """The code, from where its function begins, or the proof."""
+    if task.asks_for_words:
+        return words_on(pile, submission, task)
+    code = submission.code(task.function)
+    text = code[1].decode("utf-8", "replace") if code is not None else ""
+    begin = re.search(rf"(?m)^(def|class|async def) {re.escape(task.function)}\b", text)
+    return text[begin.start() :] if begin is not None else text
+
+
+def _automatic_item(student: str, task: Task, one: TaskMark, answer: str) -> dict[str, Any]:
     gave = one.points if one.automatic is None else one.automatic
     waits = one.status in (Status.DOUBTED.value, Status.CUT_SHORT.value, Status.NOT_RUN.value)
     example = str(one.counterexample["code"]) if one.counterexample is not None else ""
-    shown = "\n\n".join(word for word in (one.reason or "Nothing was found against it.", *one.notes, example) if word)
+    said = failure_in_words(one.reason, example) or "Passed every check."
+    gives = f"The check gives {gave:g} of {one.of:g}" + (f"; {one.status}." if waits else ".")
     return {
         "student": student,
         "question": one.question,
-        "text": f"The check gives {gave:g} of {one.of:g}" + (f"; {one.status}." if waits else "."),
+        "text": text_of(task),
+        "check": "\n".join(word for word in (f"{gives} {said}", *one.notes, example) if word)[:MOST_SHOWN],
         "checklist": [],
         "keys": [],
-        "answer": shown[:MOST_SHOWN],
+        "answer": answer[:MOST_SHOWN],
         "of": one.of,
         "was": gave,
         "waits": waits,

@@ -6,8 +6,9 @@ from __future__ import annotations
 import html
 from collections import Counter
 from importlib import resources
+from urllib.parse import quote
 
-from regard.grading.assignments.template import file_name
+from regard.grading.assignments.template import file_name, text_of
 from regard.grading.gradebook.marks import ClassMarks, StudentMarks, TaskMark, student_view
 from regard.grading.questions.assignment import Assignment, Reveal, Task
 from regard.grading.questions.examination import Status
@@ -16,13 +17,17 @@ NO_REQUEST = "default-src 'none'; style-src 'unsafe-inline'; script-src 'none'; 
 
 
 def html_page(title: str, body: list[str], *, policy: str = NO_REQUEST) -> str:
-    """A whole page; the policy keeps it from asking anybody for anything, whatever a submission wrote into it."""
-    style = (resources.files("regard.grading.reports") / "page.css").read_text(encoding="utf-8")
+    """A whole page; the policy keeps it from asking anybody for anything, whatever a submission wrote into it.
+
+    Without one, it is for the desk's server, which has its own and serves the style."""
+    css = (resources.files("regard.grading.reports") / "page.css").read_text(encoding="utf-8")
+    served = '<link rel="stylesheet" href="/page.css"><link rel="icon" href="data:,">'
+    style = f"<style>{css}</style>" if policy else served
     head = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else "",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape_html(title)}</title><style>{style}</style></head><body><main>",
+        f"<title>{escape_html(title)}</title>{style}</head><body><main>",
     ]
     return "\n".join([*head, *body, "</main></body></html>\n"])
 
@@ -35,7 +40,7 @@ def escape_html(text: object) -> str:
 # one student
 
 
-def student_page(assignment: Assignment, row: StudentMarks) -> str:
+def student_page(assignment: Assignment, row: StudentMarks, *, policy: str = NO_REQUEST) -> str:
     """Marks, and for each lost point what may be told."""
     waiting = f" <span class=wait>+ {row.open} open</span>" if row.open else ""
     body = [
@@ -49,7 +54,7 @@ def student_page(assignment: Assignment, row: StudentMarks) -> str:
         "<p class=soft>Each answer was tried on instances drawn for this student, and by an adversary that looks for a "
         "failure. That nothing was found is no proof that it is right.</p>"
     )
-    return html_page(f"{assignment.title}: {row.student}", body)
+    return html_page(f"{assignment.title}: {row.student}", body, policy=policy)
 
 
 def submission_notes(assignment: Assignment, row: StudentMarks) -> list[str]:
@@ -69,7 +74,7 @@ def submission_notes(assignment: Assignment, row: StudentMarks) -> list[str]:
 
 def _card(task: Task, one: TaskMark) -> str:
     kind = "wait" if one.open else "good" if one.points >= one.of else "bad"
-    parts = [f'<section class="card {kind}"><header><h3>{escape_html(task.id)}</h3>']
+    parts = [f'<section class="card {kind}"><header><h2>{escape_html(question_title(task))}</h2>']
     parts.append(
         f'<span class="points {kind}">{"open" if one.open else f"{one.points:g} of {one.of:g}"}</span></header>'
     )
@@ -91,13 +96,24 @@ def _card(task: Task, one: TaskMark) -> str:
     return "".join(parts)
 
 
+def question_title(task: Task) -> str:
+    """A question as a heading: its number and its text."""
+    return f"{task.id}. {' '.join(text_of(task).split())}"
+
+
 # the class
 
 
 def class_page(marks: ClassMarks) -> str:
     """The table, a histogram for each question, what is often wrong, and what waits for a person."""
+    title = marks._assignment.title
+    return html_page(title, [f"<h1>{escape_html(title)}</h1>", *class_sections(marks)])
+
+
+def class_sections(marks: ClassMarks, *, links: bool = False) -> list[str]:
+    """What the class's page has below its title; ``links``: from each mark to its place at the desk."""
     assignment, totals = marks._assignment, marks.totals()
-    body = [f"<h1>{escape_html(assignment.title)}</h1><p>{escape_html(marks._summary())}</p>"]
+    body = [f"<p>{escape_html(marks._summary())}</p>"]
     pictures = [histogram(f"All questions, of {assignment.points:g}", totals, assignment.points)]
     for task in assignment.tasks:
         points = [one.points for row in marks.rows for one in row.questions if one.question == task.id and not one.open]
@@ -115,10 +131,9 @@ def class_page(marks: ClassMarks) -> str:
             f"<tr><td>{escape_html(q)}</td><td class=n>{n}</td><td>{escape_html(m)}</td></tr>"
             for q, m, n in marks.mistakes[:25]
         )
-        head = "<tr><th>question</th><th class=n>students</th><th>what was found, numbers left out</th></tr>"
-        body.append(f"<h2>Most frequent mistakes</h2><div class=scroll><table>{head}{rows}</table></div>")
-    body += [_waiting_section(marks), _overruled_section(marks), _table(marks)]
-    return html_page(assignment.title, body)
+        head = "<tr><th>question</th><th class=n>students</th><th>what was found</th></tr>"
+        body.append(f"<h2>Most frequent mistakes</h2><div class=scroll tabindex=0><table>{head}{rows}</table></div>")
+    return [*body, _waiting_section(marks), _overruled_section(marks), _table(marks, links=links)]
 
 
 def _waiting_section(marks: ClassMarks) -> str:
@@ -141,12 +156,15 @@ def _overruled_section(marks: ClassMarks) -> str:
     return f"<h2>Given by a person instead</h2><ul>{lines}</ul>" if lines else ""
 
 
-def _table(marks: ClassMarks) -> str:
+def _table(marks: ClassMarks, *, links: bool) -> str:
     tasks = marks._assignment.tasks
     head = "".join(f"<th class=n>{escape_html(task.id)}</th>" for task in tasks)
     rows = []
     for row in marks.rows:
-        cells = "".join(f'<td class="n {_tone(one)}">{one.points:g}{one.sign}</td>' for one in row.questions)
+        cells = "".join(
+            f'<td class="n {_tone(one)}">{_mark_text(row, one) if links else f"{one.points:g}{one.sign}"}</td>'
+            for one in row.questions
+        )
         cells = cells or "<td class=n>-</td>" * len(tasks)
         notes = "; ".join([*([f"late, {row.kept:.0%} kept"] if row.kept < 1 else []), *row.problems])
         link = f'<a href="students/{file_name(row.student)}.html">{escape_html(row.student)}</a>'
@@ -155,8 +173,13 @@ def _table(marks: ClassMarks) -> str:
             f"<tr><td>{link}</td><td>{escape_html(row.name)}</td>{cells}{total}"
             f"<td class=note>{escape_html(notes)}</td></tr>"
         )
-    top = f"<tr><th>student</th><th>name</th>{head}<th class=n>total</th><th></th></tr>"
-    return f"<h2>Everybody</h2><div class=scroll><table>{top}{''.join(rows)}</table></div>"
+    top = f"<tr><th>student</th><th>name</th>{head}<th class=n>total</th><th>notes</th></tr>"
+    return f"<h2>Everybody</h2><div class=scroll tabindex=0><table>{top}{''.join(rows)}</table></div>"
+
+
+def _mark_text(row: StudentMarks, one: TaskMark) -> str:
+    place = "/".join(quote(word, safe="") for word in (row.by or row.student, one.question))
+    return f'<a class=mark href="#at={place}">{one.points:g}{one.sign}</a>'
 
 
 def _tone(one: TaskMark) -> str:

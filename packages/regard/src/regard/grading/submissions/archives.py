@@ -23,6 +23,7 @@ WEIGHTS = ".safetensors"
 ALONE = (".py", ".ipynb", ".zip", ".pdf", WEIGHTS)  # a file of this kind is a submission by itself
 READ = (*ALONE, ".md", ".txt", ".yml")  # what a submission consists of; the rest is named, not read
 ORDINARY = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of the others Python unpacks all at once, whatever is asked for
+HAND_IN = b"regard assignment hand-in"  # the comment of a zip that holds one student's files
 LOCKED = 1  # a bit of its flags
 UNREADABLE = (RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)
 
@@ -95,7 +96,18 @@ def _zip_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, said: str) -> En
     return make_entry(parts, info.file_size, source)
 
 
-def zip_bytes(files: Mapping[str, bytes], *, programs: Collection[str] = (), mode: int = 0o600) -> bytes:
+def is_hand_in(path: str) -> bool:
+    """Whether one student packed this, with ``regard assignment hand-in``."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.comment == HAND_IN
+    except UNREADABLE:  # said where it is read
+        return False
+
+
+def zip_bytes(
+    files: Mapping[str, bytes], *, programs: Collection[str] = (), mode: int = 0o600, comment: bytes = b""
+) -> bytes:
     """A zip of these files, the same bytes for the same files: of 1980, and nobody's. ``programs`` can be run."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -104,6 +116,7 @@ def zip_bytes(files: Mapping[str, bytes], *, programs: Collection[str] = (), mod
             info.external_attr = (0o700 if name in programs else mode) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, data)
+        archive.comment = comment
     return stream.getvalue()
 
 

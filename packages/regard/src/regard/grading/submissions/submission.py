@@ -21,7 +21,16 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.files import read_file
-from regard.grading.submissions.archives import ALONE, WEIGHTS, Entry, entries, is_hidden, make_entry, size_limit
+from regard.grading.submissions.archives import (
+    ALONE,
+    WEIGHTS,
+    Entry,
+    entries,
+    is_hand_in,
+    is_hidden,
+    make_entry,
+    size_limit,
+)
 from regard.grading.submissions.notebooks import Code, code_of, defined_names
 from regard.grading.submissions.students import Student, display_text, identity, moment
 
@@ -195,18 +204,23 @@ def read_own_files(folder: Path) -> Submission:
 
 
 def read_submissions(
-    paths: list[str], *, times_of_files: bool = False, students: Mapping[str, Student] | None = None
+    paths: list[str],
+    *,
+    times_of_files: bool = False,
+    students: Mapping[str, Student] | None = None,
+    one_student: bool = False,
 ) -> list[Submission]:
     """Every submission of these folders, archives and files, in the order of their IDs.
 
-    ``students`` tells a single student's folder from one around all of them.
+    ``students`` tells a single student's folder or zip from one around all of them; with ``one_student`` a zip is
+    always a student's, as one that ``regard assignment hand-in`` has made.
     """
     everybody = (students or {}).values()
     listed = frozenset(identity(name) for one in everybody for name in (one.id, one.email, one.group) if name)
-    return reject_duplicates(_limit_total_size(_read(paths, listed, times_of_files=times_of_files)))
+    return reject_duplicates(_limit_total_size(_read(paths, listed, times_of_files, one_student)))
 
 
-def _read(paths: list[str], listed: frozenset[str], *, times_of_files: bool) -> Iterator[Submission]:
+def _read(paths: list[str], listed: frozenset[str], times_of_files: bool, one_student: bool) -> Iterator[Submission]:
     for path in map(Path, paths):
         if not path.exists():
             what = "leads nowhere" if path.is_symlink() else "does not exist"
@@ -215,10 +229,12 @@ def _read(paths: list[str], listed: frozenset[str], *, times_of_files: bool) -> 
             yield from group_by_student(
                 list(_walk_folder(path)), listed, times=_times(path) if times_of_files else None
             )
-        elif path.suffix.lower() == ".zip":
+        elif path.suffix.lower() == ".zip" and not (
+            one_student or identity(_owner((path.name,))[0]) in listed or is_hand_in(str(path))
+        ):
             with entries(str(path), said=str(path)) as handed_in:
                 yield from group_by_student(handed_in, listed)
-        elif path.suffix.lower() in (".py", ".ipynb", ".pdf"):
+        elif path.suffix.lower() in (".py", ".ipynb", ".pdf", ".zip"):
             yield from group_by_student(
                 [_entry(path, (path.name,))], listed, times=_times(path.parent) if times_of_files else None
             )

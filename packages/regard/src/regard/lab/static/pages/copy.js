@@ -122,7 +122,7 @@ const stem = (view, one) => {
   return shape("g", as, view.line(ORIGIN, [one.x, one.y], {}));
 };
 const behind = (one) => (one.behind ? " behind" : "");
-const reach = (weight) => 8 + 18 * Math.sqrt(weight); // the area of a disc tells its weight
+const reach = (weight) => 8 + 18 * Math.sqrt(weight); // a larger disc has more weight; one of weight 0 can still be seen
 const keyLabel = (key) =>
   `key ${key.key} at ${key.place}, weight ${key.weight.toFixed(3)}${key.chosen ? ", chosen" : ""}; ` +
   "arrow keys move it, space chooses it";
@@ -265,7 +265,7 @@ function describe(picture) {
     element(
       "span",
       { class: "aside" },
-      "values are the keys; queries have the scale of the bar; a disc's area is its weight",
+      "values are the keys; queries have the scale of the bar; a larger disc has more weight",
     ),
   ];
 }

@@ -144,6 +144,23 @@ def test_the_time_that_is_left_is_at_the_pace_of_this_process(data, tmp_path, mo
     assert 0 < steps[0].seconds_left < 1000  # the slow part took more than 1,000 seconds a step
 
 
+def test_the_time_that_is_left_goes_by_the_last_minutes(data, tmp_path, monkeypatch):
+    """Six steps of 1,000 seconds on a busy machine, then steps of 30: after three minutes only these count."""
+    now, seen = [0.0], []
+
+    def watch(event: Step | Epoch) -> None:
+        if isinstance(event, Step):
+            seen.append(event)
+            now[0] += 1000.0 if event.step < 6 else 30.0
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(process_time=time.process_time, monotonic=lambda: now[0]))
+    train(tiny(data), tmp_path / "run", watch=watch)
+    left = {event.step: event.seconds_left for event in seen}
+    assert left[6] == 1000.0 * 12
+    assert left[7] == 1030 / 2 * 11  # since the last mark that is three minutes old or more
+    assert [left[step] for step in range(12, 19)] == [30.0 * (18 - step) for step in range(12, 19)]
+
+
 def test_other_data_in_the_same_place_is_not_the_same_run(tmp_path):
     data = write_corpus(tmp_path / "toy")
     with pytest.raises(StopError):

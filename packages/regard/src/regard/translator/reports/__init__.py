@@ -97,7 +97,7 @@ def report(
     page.runs([read_record(folder) for folder in kinds["run"]])
     made = page.html().encode()
     if format == "pdf":
-        page.say("setting the PDF")
+        page.say("Typesetting the PDF")
         made = page.pdf()
     write_file(out, made)
     return Report(

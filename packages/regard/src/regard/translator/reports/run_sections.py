@@ -306,10 +306,10 @@ def _score_sentences(run: ScoredRun) -> list[str]:
 def _best(comparison: Comparison, measure: str, lower: bool) -> str:
     order = sorted(comparison.entries, key=lambda e: e.measures[measure].mean, reverse=not lower)
     best, digits = order[0], DIGITS.get(measure, 2)
-    said = f"The {'lowest' if lower else 'highest'} {measure} has {best.name}, {best.measures[measure].mean:.{digits}f}"
+    said = f"'{best.name}' has the best {measure} ({best.measures[measure].mean:.{digits}f})"
     others = [d for d in comparison.differences if d.measure == measure and best.name in (d.first, d.second)]
     if len(comparison.seeds) < 2 or not others:
-        return said + "; with the seeds at hand, chance cannot be told from a difference."
+        return f"{said}; {'with one seed ' if len(comparison.seeds) < 2 else ''}this may be chance."
     # Holm's p-values: the best is held against every other at once, and chance has as many tries
     sure = [d.second if d.first == best.name else d.first for d in others if d.holm is not None and d.holm < 0.05]
     rest = [e.name for e in order[1:] if e.name not in sure]

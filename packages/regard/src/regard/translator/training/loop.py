@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -70,7 +71,7 @@ class Step:
     epochs: int
     loss: float
     rate: float  # target tokens per CPU-second, of this process
-    seconds_left: float  # at the pace of this process
+    seconds_left: float  # at the pace of the last minutes
 
 
 CPU = torch.device("cpu")
@@ -103,6 +104,28 @@ class Training(Result):
             f"The run is in {self.folder}: try  regard translator score {self.folder}"
             f"{f' --model {self.own}' if self.own else ''}"
         )
+
+
+class Pace:
+    """Seconds a step by the clock, over the last minutes: a machine that was busy for an hour may be free again.
+
+    >>> pace = Pace(began=0.0)
+    >>> [pace.seconds_a_step(step=step, now=now) for step, now in [(1, 600.0), (2, 1200.0), (302, 1500.0)]]
+    [600.0, 600.0, 1.0]
+    """
+
+    WINDOW = 180.0  # seconds; one step that takes longer counts whole
+
+    def __init__(self, *, began: float, step: int = 0) -> None:
+        self.marks = deque([(began, step)])
+
+    def seconds_a_step(self, *, step: int, now: float) -> float:
+        """After ``step`` at ``now``, validations counted too; at most some hundred marks are kept."""
+        if now - self.marks[-1][0] >= self.WINDOW / 100:
+            self.marks.append((now, step))
+        while len(self.marks) > 1 and now - self.marks[1][0] >= self.WINDOW:
+            self.marks.popleft()
+        return (now - self.marks[0][0]) / (step - self.marks[0][1])
 
 
 @dataclass(kw_only=True)
@@ -244,14 +267,15 @@ class _Trainer:
         self.average = Average(model, decay=s.average) if s.average else None
         self.at = _Position()
         self.steps = s.epochs * len(self._plan(1))  # of the whole run: the schedule of the learning rate ends there
-        self.tokens_here = self.steps_here = 0  # by this process, for its pace
-        self.began_here = (time.process_time(), time.monotonic())
-        team.clock = self.began_here[0]
+        self.tokens_here, self.cpu_began = 0, time.process_time()  # of this process, for its rate
+        team.clock = self.cpu_began
 
     def run(self, say: Notify) -> Training:
         with self.team.copy_of(self.folder / LAST) as last:
             if last is not None:
                 self._resume(last, say)
+        # what was done before may have been done on another machine, or a busy one
+        self.pace = Pace(began=time.monotonic(), step=self.at.step)
         self.team.run_on_first(lambda: self._rewind(say))
         while self.at.epoch <= self.settings.training.epochs:
             self._epoch()
@@ -316,7 +340,6 @@ class _Trainer:
         at.step, at.batch = at.step + 1, at.batch + 1
         at.loss_sum, at.tokens = at.loss_sum + loss * counted, at.tokens + counted
         self.tokens_here += len(batch.labels) // self.team.size
-        self.steps_here += 1
         if not math.isfinite(loss):
             raise CouldNotFindOut(
                 f"The training loss is {loss} at step {at.step}; lower training.learning_rate or set training.clip=1."
@@ -377,16 +400,14 @@ class _Trainer:
 
     def _progress(self, loss: float) -> Step:
         at = self.at
-        cpu, clock = time.process_time() - self.began_here[0], time.monotonic() - self.began_here[1]
         return Step(
             step=at.step,
             steps=self.steps,
             epoch=at.epoch,
             epochs=self.settings.training.epochs,
             loss=loss,
-            rate=self.tokens_here / max(cpu, 1e-9),
-            # by this process's pace: what was done before may have been done on another machine, or a busy one
-            seconds_left=clock / self.steps_here * (self.steps - at.step),
+            rate=self.tokens_here / max(time.process_time() - self.cpu_began, 1e-9),
+            seconds_left=self.pace.seconds_a_step(step=at.step, now=time.monotonic()) * (self.steps - at.step),
         )
 
     def _log(self, entry: dict[str, Any]) -> None:

@@ -83,6 +83,15 @@ def test_all_at_once_and_nothing_twice():
     ]
 
 
+def test_of_very_many_mistakes_the_first_are_told():
+    mistakes = Mistakes("paint.toml")
+    read_table(Paint, {"name": "lime"} | dict.fromkeys([f"x{n}" for n in range(60)], 1), mistakes)
+    told = str(mistakes.error()).splitlines()
+    assert told[0] == "paint.toml has 60 mistakes:"
+    assert told[50].startswith("- there is no key 'x49'")
+    assert told[51:] == ["- and 10 more."]
+
+
 def test_what_is_no_list_of_tables():
     mistakes = Mistakes("paint.toml")
     assert read_tables(Paint, {"name": "lime"}, "paint", mistakes) == []

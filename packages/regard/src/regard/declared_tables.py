@@ -24,6 +24,7 @@ from regard.errors import InputError, similar_names
 from regard.written_numbers import in_full
 
 LARGEST = 2**31 - 1  # of whole numbers without a bound of their own: more would overflow somewhere
+MOST_SAID = 50  # mistakes of one file
 _KINDS = {
     int: "a whole number",
     float: "a number",
@@ -102,7 +103,8 @@ class Mistakes:
     def error(self) -> InputError:
         """All of them, one per line."""
         count = "a mistake" if len(self.sentences) == 1 else f"{len(self.sentences)} mistakes"
-        return InputError("\n- ".join([f"{self.thing} {self.verb} {count}:", *self.sentences]))
+        more = [f"and {len(self.sentences) - MOST_SAID:,} more."] if len(self.sentences) > MOST_SAID else []
+        return InputError("\n- ".join([f"{self.thing} {self.verb} {count}:", *self.sentences[:MOST_SAID], *more]))
 
     def raise_if_any(self) -> None:
         """The error, unless nothing is wrong."""

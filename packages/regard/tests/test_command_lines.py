@@ -1,6 +1,7 @@
 """Every command line of the README and the docs runs as it is written, in order, in an empty folder.
 
-The README's table and every ```bash block is typed into a shell, one line after another. What trains for minutes or
+The tables of the README and of docs/howto and every ```bash block are typed into a shell, one line after another.
+What trains for minutes or
 serves until it is stopped is started as written, must say how long it takes and how to stop it, is stopped as a person
 would (Ctrl-C), and is then run small, so that the lines after it find their files. A block after a comment
 `<!-- not run: REASON -->` is held against the command line's own grammar only, as are commands within the prose.
@@ -26,7 +27,7 @@ from places import ROOT
 from processes import PATIENCE
 from regard.cli import app
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))]
 BLOCK = re.compile(r"(?P<apart><!-- not run: (?P<reason>[^\n]+) -->\n)?```bash\n(?P<lines>.*?)```", re.DOTALL)
 WITHIN = re.compile(r"(?<!`)`((?:regard|torchrun) [^`\n]+)`(?!`)")
 PLACEHOLDERS = re.compile(r"\b[A-Z]{2,}\b|\.\.\.")  # DIR, NAME: a form to fill in and no line to type
@@ -36,13 +37,14 @@ UNFILLED = "write "  # what a template says that nobody has filled in yet
 
 
 def lines_to_run(page: Path) -> list[str]:
-    """What a reader types: the cells of the README's table, or the blocks of a page that are not set apart."""
+    """What a reader types: the blocks of a page that are not set apart, and the tables of a page of commands."""
     text = page.read_text(encoding="utf-8")
-    if page.name == "README.md":
-        cells = [line.rpartition(" | ")[2] for line in text.splitlines() if line.startswith("| ")]
-        return [command for cell in cells for command in WITHIN.findall(cell)]
     blocks = [found["lines"].replace("\\\n", " ") for found in BLOCK.finditer(text) if not found["apart"]]
-    return [line for block in blocks for line in block.splitlines() if line.startswith(("regard ", "torchrun "))]
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith(("regard ", "torchrun "))]
+    if page.name in ("README.md", "index.md"):
+        rows = [line for line in text.splitlines() if line.startswith("| ")]
+        lines += [command for row in rows for command in WITHIN.findall(row)]
+    return lines
 
 
 def lines_to_read(page: Path) -> list[str]:
@@ -140,7 +142,9 @@ RUN = PAGES if os.environ.get("EVERY_PAGE") else PAGES[:1]
 
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.parametrize("page", [page for page in RUN if lines_to_run(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in RUN if lines_to_run(page)], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_every_line_runs_in_an_empty_folder(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     shell = Shell(tmp_path)
@@ -149,7 +153,7 @@ def test_every_line_runs_in_an_empty_folder(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_line_is_understood(page: Path) -> None:
     for line in lines_to_read(page):
         if not PLACEHOLDERS.search(line) or "--data" in line:

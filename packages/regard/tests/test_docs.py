@@ -14,11 +14,11 @@ import pytest
 from places import ROOT
 from regard.cli import main
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8").replace("```\n", "\n")  # a fence is not output
@@ -33,7 +33,7 @@ def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 SLOW = [pytest.param(page, marks=pytest.mark.slow) if page.name == "grading.md" else page for page in PAGES]
 
 
-@pytest.mark.parametrize("page", SLOW, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", SLOW, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
 def test_console_examples(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,3 +75,13 @@ def test_every_paper_on_the_list_is_cited_somewhere() -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in sources if page.name != "references.md")
     assert len(listed) > 10
     assert [paper for paper in listed if paper not in text] == []
+
+
+def test_the_readme_leads_to_pages_that_can_be_read_as_they_are() -> None:
+    """A viewer of plain Markdown knows neither boxes, nor \\(...\\), nor what the site puts in."""
+    links = re.findall(r"\]\((docs/[\w/.-]+\.md)", PAGES[0].read_text(encoding="utf-8"))
+    assert len(links) > 15
+    for link in links:
+        assert not re.findall(
+            r"^ *(?:!!!|\?\?\?|:::|--8<--).*|\\[(\[]", (ROOT / link).read_text(encoding="utf-8"), re.MULTILINE
+        ), link

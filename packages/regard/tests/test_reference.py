@@ -1,4 +1,4 @@
-"""docs/reference.md: every name that regard and its rooms export is in it, and everything in it is there."""
+"""docs/reference, a page per room: every name that regard and its rooms export is there, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def public(module):
 def documented():
     """(module, name) of every entry."""
     found = []
-    for entry in ENTRY.finditer((DOCS / "reference.md").read_text(encoding="utf-8")):
+    pages = sorted((DOCS / "reference").glob("*.md"))
+    for entry in ENTRY.finditer("\n".join(page.read_text(encoding="utf-8") for page in pages)):
         module = importlib.import_module(entry["module"])
         names = entry["names"].replace(" ", "").split(",") if entry["names"] else public(module)
         found += [(module, name) for name in names]
@@ -50,7 +51,15 @@ def test_every_public_name_is_in_the_reference(room):
     for name in public(module):
         value = getattr(module, name)
         if not inspect.ismodule(value) and name != "__version__":
-            assert any(value is one for one in known), f"{room}.{name} is not in docs/reference.md"
+            assert any(value is one for one in known), f"{room}.{name} is not in docs/reference"
+
+
+def test_the_contents_and_the_site_list_every_page():
+    contents = (DOCS / "reference.md").read_text(encoding="utf-8")
+    site = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (DOCS / "reference").glob("*.md"):
+        assert f"(reference/{page.name})" in contents
+        assert f": reference/{page.name}\n" in site
 
 
 def test_the_translator_exports_what_people_call():

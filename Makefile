@@ -29,8 +29,7 @@ quick: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(PYTEST) -m "not slow"
 
-# What CI runs: some 15 minutes on two idle cores, 27 with the tables. Many slow tests wait (for a browser, for a clock); beside them
-# the rest is done. The long tables of models are asked where models changed since the last `make nightly`.
+# What CI runs: both tiers in one run, since many slow tests wait (for a browser, for a clock) and quick ones fill the time. The long tables of models are asked where models changed since the last `make nightly`.
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -38,8 +37,7 @@ check: $(VENV)/.ready
 	$(MAKE) -j2 --output-sync=line check-tests check-rest
 
 check-tests: $(VENV)/.ready
-	$(PYTEST) -m "not slow"
-	$(PYTEST) -n 3 -m "slow and not nightly $$($(BIN)/python -m tools.long_runs models-changed || echo 'and not table')"
+	$(PYTEST) -n 3 -m "not nightly $$($(BIN)/python -m tools.long_runs models-changed || echo 'and not table')"
 
 # Biome, a program of its own that npm brings: the one thing here that needs node, and only `make check` does.
 BIOME := tools/node_modules/.bin/biome

@@ -29,7 +29,10 @@ FAST = ("-m", "not slow")
 HOME, TESTS = "packages/regard/src/regard", "packages/regard/tests"
 MODELS = (
     "packages/regard-models",
-    *(f"{HOME}/{name}" for name in ("attention.py", "layers.py", "mistakes", "tracing", "coursework/checker")),
+    *(
+        f"{HOME}/{name}"
+        for name in ("attention.py", "layers.py", "mistakes", "tracing", "sandbox", "coursework/checker")
+    ),
     f"{TESTS}/tiers.py",
 )
 # Where torch is missing, whatever needs it passes itself over; these have nothing else in them.

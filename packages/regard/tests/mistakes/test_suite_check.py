@@ -79,6 +79,7 @@ def test_weak_tests_are_told_and_each_assertion_holds_for_the_persons_own_functi
 
 
 @pytest.mark.slow
+@pytest.mark.table
 def test_strong_tests_catch_every_mistake(project):
     project(STRONG)
     found = check_suite(COMMAND, "attention:attend")
@@ -112,6 +113,7 @@ def test_a_hang_is_stopped_and_a_changed_file_stays_in_the_copy(project):
     ],
 )  # fmt: skip
 @pytest.mark.slow
+@pytest.mark.table
 def test_what_cannot_be_tried_is_said(project, tests, function, error, said):
     project(tests)
     with pytest.raises(error, match=said):
@@ -127,6 +129,7 @@ def test_a_program_that_is_not_there_and_a_missing_adapter(project):
 
 
 @pytest.mark.slow
+@pytest.mark.table
 def test_an_adapter_reaches_another_kind_of_function(project):
     folder = project("import attention\nassert attention.other([[1.0, 0.0]]).shape == (1, 2)\n")
     (folder / "attention.py").write_text(
@@ -184,6 +187,7 @@ class Grouped(nn.Module):
 
 
 @pytest.mark.slow
+@pytest.mark.table
 def test_a_torch_module_is_recognised_by_what_it_computes(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)

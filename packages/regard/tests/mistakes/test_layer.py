@@ -15,7 +15,8 @@ from regard.mistakes.feed_forward import NormChoice
 from regard.mistakes.layer import LIBRARY, RIGHT, Values, run
 from regard.positions import sinusoidal
 from regard.tracing.dataflow import Norm
-from regard.tracing.parameter_roles import Projection, Roles, is_subset, join_projections
+from regard.tracing.embedding_tables import is_subset
+from regard.tracing.parameter_roles import Projection, Roles, join_projections
 
 N, T, D, H, INNER, WORDS = 3, 5, 22, 2, 29, 37
 

@@ -22,7 +22,8 @@ from regard.mistakes.feed_forward import NormChoice
 from regard.mistakes.layer import RIGHT, Values, attention, embedding, mistakes_of_stage
 from regard.mistakes.mistake import Mistake, Weight
 from regard.tracing.dataflow import Norm
-from regard.tracing.parameter_roles import Projection, Roles, is_subset
+from regard.tracing.embedding_tables import is_subset
+from regard.tracing.parameter_roles import Projection, Roles
 from regard.tracing.recording import Recording
 
 MOST_ARRAYS, MOST_TRIPLES = 60, 240

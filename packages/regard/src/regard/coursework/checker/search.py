@@ -25,7 +25,8 @@ from regard.mistakes.feed_forward import LAYOUTS, NORM_FIRST, NORM_KINDS, NormCh
 from regard.mistakes.layer import RIGHT, STAGES, Values, mistakes_of_stage, run
 from regard.mistakes.mistake import Mistake, Weight, are_compatible
 from regard.tracing.dataflow import Norm
-from regard.tracing.parameter_roles import Roles, is_subset
+from regard.tracing.embedding_tables import is_subset
+from regard.tracing.parameter_roles import Roles
 from regard.tracing.recording import Recording, Run
 
 EXACT, SINGLE = 2e-9, 2e-5  # float64 throughout, float32 somewhere inside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,10 @@ from regard.markup import element
 from regard.progress import Progress
 from regard.results import Result
 from regard.written_numbers import at_most
+from regard_models.attention_page.figure import sketch
 from regard_models.attention_page.html_document import MOST, PageContents, Window, encode_page, html_page
 from regard_models.attention_page.layers import Layer, layers_of
+from regard_models.attention_page.page_capture import capture_module
 from regard_models.capturing.records import Capture
 from regard_models.head_measures.pattern_reader import read_patterns
 
@@ -66,14 +69,10 @@ class AttentionPage(Result):
 
     def figure(self) -> Figure:
         """One head as a heat map with its words; several as small maps, layers down and heads across."""
-        from regard_models.attention_page.figure import sketch
-
         return sketch(self._layers, title=self.name)
 
     def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the figure to an .svg, .png or .pdf file; letters that its fonts lack are boxes."""
-        import warnings
-
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
             super().plot(path)
@@ -132,8 +131,6 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
     """
     _refuse_inputs(given, inputs, text, target)
     if _is_module(given):
-        from regard_models.attention_page.page_capture import capture_module
-
         example = example if text is None else 0
         asked = {"text": text, "target": target, "tokenizer": tokenizer, "layers": layers, "heads": heads}
         recorded = capture_module(given, inputs, name=name, **asked)

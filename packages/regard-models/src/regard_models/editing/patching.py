@@ -30,6 +30,7 @@ from regard_models.capturing.attention_capture import Run, run_model
 from regard_models.capturing.dispatch_watch import Watch
 from regard_models.capturing.records import format_ranges
 from regard_models.editing.head_edits import edit, uniform
+from regard_models.editing.head_pictures import sketch_effects
 from regard_models.inputs.model_input import original
 from regard_models.kernels.attention_call import AttentionCall, Result
 
@@ -80,8 +81,6 @@ class Effects(Answer):
         return "\n".join(["layer,module,head,effect", *lines]) + "\n"
 
     def figure(self) -> Figure:
-        from regard_models.editing.head_pictures import sketch_effects
-
         return sketch_effects(self)
 
     def __str__(self) -> str:

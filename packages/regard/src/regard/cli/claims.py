@@ -11,6 +11,7 @@ import typer
 
 from regard.cli.output import AsJson, Details, Progress, echo, encodable, note, show
 from regard.errors import CouldNotFindOut, InputError
+from regard.files import check_target, read_file, write_file
 from regard.notation import readable
 from regard.terminal import printable
 
@@ -125,7 +126,6 @@ def claims(
 def _mark_words(asked_for: Claim | QuestionSelection, file: str, *, as_json: bool) -> NoReturn:
     """Take an answer in words, ask its writer point by point whether each is there, and leave with the sum."""
     from regard.coursework.set_questions import QuestionSelection
-    from regard.files import check_target, read_file, write_file
 
     if not isinstance(asked_for, QuestionSelection):
         raise InputError("--words is about a question of a problem set, as in regard claims cse151b-hw4 1A.iv.")

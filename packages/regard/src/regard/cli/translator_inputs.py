@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ import typer
 
 from regard.cli.output import note
 from regard.errors import InputError
+from regard.extras import require
 from regard.progress import STOPPING, duration
 from regard.terminal import printable
 
@@ -40,8 +42,6 @@ def own_code(spec: str | None) -> OwnCode | None:
     """The code that --model names, if it was given; its file is run."""
     if spec is None:
         return None
-    from regard.extras import require
-
     require("A model of your own", "torch", extra="translator")
     from regard.translator.models.own_code import load_code
 
@@ -135,8 +135,6 @@ def read_settings(config: str, changes: list[str] | None, model: str | None = No
 
 
 def _quote(value: str) -> str:
-    import json
-
     return json.dumps(value, ensure_ascii=False)  # so that a folder called 2016 stays text
 
 

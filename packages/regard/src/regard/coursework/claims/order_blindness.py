@@ -13,7 +13,11 @@ import numpy as np
 from regard.coursework.claim import read_claim
 from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.layers import block
+from regard.mistakes.layer import RIGHT, Values, attention, feed_forward, mistakes_of_stage
 from regard.pictures import finish
+from regard.symmetry import lemmas, random_layer, symmetry
+from regard.tracing.parameter_roles import Projection, Roles
 
 Rows = list[list[Fraction]]
 SIZE = 4  # rows; all 24 permutations are tried
@@ -80,8 +84,6 @@ def check_exactly(*, causal: int, seed: int) -> Verdict:
 
 
 def check_lemmas(*, causal: int, seed: int) -> Verdict:
-    from regard.symmetry import lemmas
-
     proved = lemmas(seed=seed)
     if not proved.answer:
         return not_refuted_verdict(1, f"The proof and the arithmetic differ: {proved}")
@@ -89,9 +91,6 @@ def check_lemmas(*, causal: int, seed: int) -> Verdict:
 
 
 def check_in_float64(*, causal: int, seed: int) -> Verdict:
-    from regard.layers import block
-    from regard.symmetry import random_layer, symmetry
-
     weights = dataclasses.asdict(random_layer(16, seed=seed))
     seen = np.tri(32, dtype=bool) if causal else None
 
@@ -112,8 +111,6 @@ def check_in_float64(*, causal: int, seed: int) -> Verdict:
 
 
 def draw(figure: Any, *, causal: int, seed: int) -> None:
-    from regard.symmetry import random_layer
-
     rng = np.random.default_rng(seed)
     X, layer = 3 * rng.standard_normal((6, 6)), random_layer(6, seed=seed)  # large, so that rows attend to few
     P = rng.permutation(6)
@@ -139,8 +136,6 @@ def rows_and_weights(latent: Any, *, length: int, d: int) -> Instance:
 
 
 def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
-    from regard.layers import block
-
     given = instance.given
     ours = block(**{name: value[0] if name in ("b_1", "b_2") else value for name, value in given.items()}).output
     size = 1 + float(np.abs(ours).max())
@@ -154,9 +149,6 @@ def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
 
 def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str]:
     """Which of the known mistakes of a layer gives these numbers, on this instance; equal ones are all listed."""
-    from regard.mistakes.layer import RIGHT, Values, attention, feed_forward, mistakes_of_stage
-    from regard.tracing.parameter_roles import Projection, Roles
-
     queries, keys, values = (Projection(weight=given[name]) for name in ("W_Q", "W_K", "W_V"))
     layers = [Projection(weight=given[f"W_{n}"], bias=given[f"b_{n}"][0]) for n in (1, 2)]
     roles = Roles(queries=queries, keys=keys, values=values, inner=layers[0], outer=layers[1])

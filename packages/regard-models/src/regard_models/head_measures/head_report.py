@@ -15,7 +15,7 @@ from regard.errors import InputError, suggest_name
 from regard.results import Result, plain
 from regard.tables import plain_cell
 from regard_models.capturing.records import format_ranges
-from regard_models.editing.head_pictures import sketch_measure
+from regard_models.editing.patching import sketch_measure
 from regard_models.head_measures.head_keys import ARITHMETIC, HeadCeilings, SwingNoise
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
-from regard.translator.data.sentences import encode_sources
-from regard.translator.data.vocabulary import EOS, PAD, SOS
+from regard.translator.data.vocabulary import EOS, PAD, SOS, encode_sources
 from regard.translator.engines.run import load_run
 from regard_models.inputs.input_roles import Stream
 from regard_models.inputs.model_input import ModelInput, parameter_names

@@ -266,8 +266,7 @@ def compare(
     regard translator compare coursework --model my.py:TransformerTranslator --with learned,word2vec:train --data DIR
     """
     from regard.translator.studies.comparison import compare as contest
-    from regard.translator.studies.comparison import compare_runs
-    from regard.translator.studies.variants import split_variants
+    from regard.translator.studies.comparison import compare_runs, split_variants
 
     what = what or finished_runs()
     if len(what) > 1 or Path(what[0]).is_dir():

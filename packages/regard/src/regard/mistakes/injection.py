@@ -108,12 +108,12 @@ def load_file(path: Any) -> Any:
 
 def look(task: dict[str, Any], function: Any) -> Any:
     """Write down the form of a function now, of a class when it is first called; nothing is replaced."""
-    write("form.json", {"form": None, "called": not inspect.isclass(function)})
-    library = "torch" if "torch" in sys.modules else "numpy"
+    library, is_class = "torch" if "torch" in sys.modules else "numpy", inspect.isclass(function)
+    write("form.json", {"form": None, "called": not is_class})
     if task["adapter"]:
         form = {"kind": "adapter", "library": library, "causal": False, "mask": {}}
         write("form.json", {"form": form, "called": True})
-    elif inspect.isclass(function):
+    elif is_class:
         forward = function.forward
 
         def first_forward(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -12,8 +12,7 @@ from regard.sandbox.jail import Tier
 from regard.sandbox.runner import Runner, read_source
 from regard.sandbox.tool import Tool
 from regard.strict_json import parse_json
-from regard.tracing.recording import Recording
-from regard.tracing.recording_reader import read_recording
+from regard.tracing.recording import Recording, read_recording
 
 RECORDING = 30.0  # seconds more than the limit: what recording a small model takes on a busy machine
 MOST_BYTES = 100_000_000  # of a recording

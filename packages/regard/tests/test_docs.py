@@ -85,3 +85,11 @@ def test_the_readme_leads_to_pages_that_can_be_read_as_they_are() -> None:
         assert not re.findall(
             r"^ *(?:!!!|\?\?\?|:::|--8<--).*|\\[(\[]", (ROOT / link).read_text(encoding="utf-8"), re.MULTILINE
         ), link
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "howto").glob("*-*.md")), ids=lambda page: page.stem)
+def test_a_page_of_a_job_begins_with_its_command_and_ends_with_what_can_go_wrong(page: Path) -> None:
+    title, _, rest = page.read_text(encoding="utf-8").partition("\n\n")
+    assert title.startswith("# ")
+    assert rest.startswith("```bash\n")
+    assert re.findall(r"^## (.+)", rest, re.MULTILINE)[-1:] == ["What can go wrong"]

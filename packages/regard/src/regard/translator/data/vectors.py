@@ -29,7 +29,7 @@ WordVectors = dict[str, Single]
 _LONGEST_WORD = 2000  # bytes; a "word" without an end is how a file of another kind shows itself
 _LONGEST_LINE = 1 << 22  # bytes
 _WIDEST = 100_000  # numbers for one word; models have some thousand
-_WHERE = {  # where each kind can be had, for who named what is not there; docs/translator-data.md has the whole table
+_WHERE = {  # where each kind can be had, for who named what is not there; docs/translator-good.md has the whole table
     "GloVe": "glove.6B.100d.txt is in glove.6B.zip of nlp.stanford.edu/projects/glove, and python -m gensim.downloader "
     "-d glove-wiki-gigaword-100 fetches the same",
     "word2vec": "python -m gensim.downloader -d word2vec-google-news-300 fetches English ones, fasttext.cc has "

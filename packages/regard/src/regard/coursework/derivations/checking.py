@@ -23,7 +23,7 @@ from regard.coursework.derivations.proving import (
     prove_by_lines_before,
 )
 from regard.coursework.derivations.repairs import find_repair
-from regard.coursework.derivations.terms import Condition, Term, free_names, num, substitute, sym
+from regard.coursework.derivations.terms import Condition, Definitions, Term, free_names, num, substitute, sym
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -38,6 +38,9 @@ from regard.coursework.derivations.whole_numbers import prove_by_irrationality, 
 from regard.errors import InputError
 from regard.rigor.balls import precise
 
+_GENERAL = re.compile(r"\b(?:every|all|any|each)\b|\\forall", re.IGNORECASE)
+_DENIED = re.compile(r"\b(?:impossible|cannot|not true|absurd|not hold|false|wrong)\b", re.IGNORECASE)
+_CONDITION = re.compile(r"^[\s,.}\\a-z{]{0,12}\b(?:if|when|whenever|provided|unless)\b", re.IGNORECASE)
 _DEFINING = re.compile(r"\b(?:let|set|define|put|write|where|denote|with|choose|take)\b[^.]*$", re.IGNORECASE)
 MOST_STATEMENTS = 1500
 TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "!=": "!="}
@@ -54,7 +57,7 @@ class Checker:
     said: list[str] = field(default_factory=list)
     reached: set[str] = field(default_factory=set)
     supposed: list[str] = field(default_factory=list)  # what the writer supposes, and nobody gives
-    contradicts: str = ""  # a supposition that holds on no instance: what follows from it cannot be tested
+    contradicts: Relation | None = None  # a supposition that is not given: what follows from it cannot be tested
     defined_at: dict[str, int] = field(default_factory=dict)
     evaluated: int = 0  # how often the last relation had a value
     undefined: int = 0  # how often it divided by zero
@@ -81,6 +84,9 @@ class Checker:
     def statement(self, statement: Statement) -> None:
         if statement.problem is not None:
             self.not_read(statement, statement.problem)
+            return
+        if any(is_list(side) for side in statement.sides):
+            self.said.append(f"{statement.text} lists its members, and is read as words")
             return
         if not statement.signs:
             with suppress(NotRead, Mismatch):
@@ -155,6 +161,10 @@ class Checker:
         if (lemma := self.find_lemma(relation, names)) is not None:
             self.mark(relation, Mark.FOLLOWS, step=Step((lemma,)))
             return
+        if names and _GENERAL.search(relation.statement.after + relation.statement.before):
+            self.said.append(f"{relation} is a remark about every {next(iter(names))}, and is read as words")
+            self.chain = None
+            return
         if names and not self.read_unknown(names, relation):
             self.mark(relation, Mark.NOT_READ, f"{next(iter(names))} is neither given nor defined before")
             self.chain = None
@@ -207,6 +217,16 @@ class Checker:
         free = free_names(term)
         if name in free:
             return False
+        if name in self.unfold_names(free, {**self.problem.definitions, **self.context.own}):
+            self.mark(
+                relation, Mark.NOT_READ, f"{name} would be built from itself: what it is set to is made of {name}"
+            )
+            return True
+        known = self.words.shapes.get(name)
+        if is_choice and shape is not None and known is not None and shape != known:
+            both = f"{name} is {' x '.join(known)} and {term} is {' x '.join(shape)}"
+            self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {both}")
+            return True
         if free & self.words.indices - {index} - set(self.words.shapes):
             self.mark(relation, Mark.NOT_READ, f"{name} has no index, and what it is set to has one")
             return True
@@ -226,11 +246,21 @@ class Checker:
         self.note_sums(relation)
         return True
 
+    @staticmethod
+    def unfold_names(names: set[str], definitions: Definitions) -> set[str]:
+        """The names, and all that stand in what they are defined as."""
+        seen: set[str] = set()
+        while new := names - seen:
+            seen |= new
+            names = names.union(*(free_names(definitions[one][1]) for one in new if one in definitions))
+        return seen
+
     def judge_choice(self, name: str, term: Term) -> tuple[Mark, str]:
         """Whether a choice is built from what it may be, is positive if it must be, and has what it must have."""
         allowed = self.problem.choose[name]
-        alien = free_names(term) - set(allowed) - set(self.context.own) - set(self.problem.sizes) - {"pi", "e"}
-        if alien := alien - self.words.indices:
+        known = {*allowed, *self.problem.sizes, *self.words.indices, "pi", "e", name}
+        own = {one: made for one, made in self.context.own.items() if one not in known}
+        if alien := self.unfold_names(free_names(term), own) - known - set(own):
             listed = ", ".join(sorted(alien))
             return Mark.TRUE, f"{name} may be built from {', '.join(allowed)} alone; {listed} is not among them"
         if self.problem.is_positive_name(name) and prove(self.context, num(0), "<", term, NONE) is None:
@@ -263,11 +293,14 @@ class Checker:
             for one in statement.conditions
             if one.index in free and one.sign != "=" and free_names(one.place) & self.words.indices <= free
         ]
+        ends = {self.words.index_range(side, one.index) for side in (left, right) for one in stated}
+        whole = {*((">=", lo) for lo, _ in filter(None, ends)), *(("<=", hi) for _, hi in filter(None, ends))}
+        stated = [one for one in stated if (one.sign, one.place) not in whole]  # i = 1, ..., n is every i
         conditions, failure = self.test(relation, stated) if step is None else (stated, None)
         if failure is not None or not self.evaluated:
             self.judge_failure(relation, failure, stated)
             return
-        undefined = 0 if step is not None or self.contradicts else self.undefined
+        undefined = 0 if step is not None or self.is_excluded(relation) else self.undefined
         step = step or prove_multiple_of_pi(self.context, left, sign, right)
         step = step or prove(self.context, left, sign, right, frozenset(conditions))
         mark, remark = self.judge_step(relation, step, undefined)
@@ -298,11 +331,17 @@ class Checker:
             self.mark(relation, Mark.NOT_READ, "it has no value on any instance: perhaps an index is out of its range")
             return
         if relation.statement.supposed:
-            self.contradicts = str(relation)
-            self.said.append(f"{relation} is supposed, and holds on no instance: a contradiction has to follow")
+            self.contradicts = relation
+            self.said.append(f"{relation} is supposed, and does not hold in general: a contradiction has to follow")
             return
         if self.contradicts:
             self.mark(relation, Mark.TRUE, f"it rests on {self.contradicts}, and cannot be tested")
+            return
+        if _DENIED.search(relation.statement.after):
+            self.said.append(f"{relation} is denied in words, and is no step")
+            return
+        if _CONDITION.search(relation.statement.after):
+            self.mark(relation, Mark.TRUE, "it is said under a condition, and does not hold without it")
             return
         open_names = sorted(relation.names & set(self.problem.choose) - set(self.context.own))
         if open_names and self.holds_somewhere(relation, stated):
@@ -382,17 +421,31 @@ class Checker:
                     return Failure(where, places, (write_value(values[0]), write_value(values[1])))
         return None
 
-    def holds_somewhere(self, relation: Relation, conditions: list[Condition]) -> bool:
-        """Whether a relation about what is not chosen yet holds on some instance, and so might yet become true."""
+    def holds_somewhere(
+        self, relation: Relation, conditions: list[Condition], instances: list[Instance] | None = None
+    ) -> bool:
+        """Whether a relation holds on some instance: about what is not chosen yet, it might then become true."""
         everywhere = self.instances
         try:
-            for where in everywhere:
+            for where in everywhere if instances is None else instances:
                 self.instances = [where]
                 if self.is_true(relation.left, relation.sign, relation.right, conditions):
                     return True
         finally:
             self.instances = everywhere
         return False
+
+    def is_excluded(self, relation: Relation) -> bool:
+        """Whether what is supposed keeps a relation from dividing by zero: if m != 0, say."""
+        if self.contradicts is None:
+            return False
+        everywhere, counts = self.instances, (self.evaluated, self.undefined)
+        try:
+            self.instances = [one for one in everywhere if self.holds_somewhere(self.contradicts, [], [one])]
+            self.first_failure(relation.left, relation.sign, relation.right, [])
+            return self.evaluated > 0 and not self.undefined
+        finally:
+            self.instances, (self.evaluated, self.undefined) = everywhere, counts
 
     # what a line leaves behind
 
@@ -410,19 +463,9 @@ class Checker:
     def reaches(self, term: Term, name: str) -> bool:
         """Whether unfolding a term could come back to a name, or leave an index that nothing binds."""
         names = free_names(term)
-        seen: set[str] = set()
-        if names & self.words.indices - set(self.words.shapes):
+        if names & (self.words.indices - set(self.words.shapes) | {f"{one}_p" for one in self.words.variants}):
             return True
-        if names & {f"{one}_p" for one in self.words.variants}:
-            return True
-        every = {**self.problem.definitions, **self.context.own, **self.context.shown}
-        while names - seen:
-            one = (names - seen).pop()
-            seen.add(one)
-            if one == name:
-                return True
-            names = names | free_names(self.context.shown.get(one, every.get(one, ("", num(0))))[1])
-        return False
+        return name in self.unfold_names(names, {**self.problem.definitions, **self.context.own, **self.context.shown})
 
     def note_sums(self, relation: Relation) -> None:
         for side in (relation.left, relation.right):
@@ -460,6 +503,13 @@ class Checker:
                 step = prove_by_lines_before(self.context, goal.left, goal.right, NONE)
                 if step is not None and step.leap == 0:
                     self.reached.add(goal.name)
+
+
+def is_list(tokens: list[Token]) -> bool:
+    """Whether a side is a list in brackets with dots in it, as in [a_1, ..., a_p]."""
+    texts = [token.text for token in tokens]
+    dots = texts.index("...") if "..." in texts else 0
+    return texts[:1] in (["("], ["{"]) and dots > 1 and {texts[dots - 1], *texts[dots + 1 : dots + 2]} == {","}
 
 
 def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact) -> bool:

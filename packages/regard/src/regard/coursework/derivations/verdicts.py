@@ -91,5 +91,6 @@ def describe(failure: Failure, problem: Problem, left: Term, right: Term) -> str
             one for name in names if name in problem.definitions for one in free_names(problem.definitions[name][1])
         }
     shown = [name for name in [*problem.sizes, *problem.symbols] if name in names and name in failure.where.values]
+    shown = [name for name in shown if name not in failure.where.definitions]
     said = [f"{name} = {write_value(failure.where.values[name])}" for name in shown[:8]]
     return ", ".join([*said, *(f"{index} = {place}" for index, place in failure.places.items())])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # options that several verbs have
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a paragraph.")]
-Details = Annotated[bool, typer.Option("--details", help="Also every digit, and the arithmetic of the proof.")]
+Details = Annotated[bool, typer.Option("--details", help="Also print what stands behind the answer.")]
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture (.svg, .png, .pdf).")]
 
 TYPED = {  # where a result names a method for more, whoever types has an option for it
@@ -69,15 +69,17 @@ def with_plain_values(command: Any) -> Any:
     return command
 
 
-def show(result: Result, *, as_json: bool, details: bool = False, plot: str | None = None) -> NoReturn:
-    """Draw a result if a picture is wanted, print it, and leave with 0 (yes, done) or 1 (answered no)."""
+def show(
+    result: Result, *, as_json: bool, details: bool = False, plot: str | None = None, code: int | None = None
+) -> NoReturn:
+    """Draw a result if a picture is wanted, print it, and leave with 0 (yes, done) or 1 (answered no), or ``code``."""
     if plot is not None:
         result.plot(plot)
     said = result.to_json() if as_json else as_typed(str(result))
     if details and not as_json and (more := result.details()):
         said += f"\n\n{as_typed(more)}"
     echo(said if as_json else encodable(said))
-    raise typer.Exit(0 if result.answer else 1)
+    raise typer.Exit(code if code is not None else 0 if result.answer else 1)
 
 
 def load(spec: str, what: str, **options: Any) -> Any:
@@ -98,8 +100,8 @@ def echo(text: str, *, nl: bool = True) -> None:
 def as_typed(said: str) -> str:
     """What a result says in Python, with the options of the command line in the place of its methods.
 
-    >>> as_typed("[1.224] (1 number; to_json() has every digit)")
-    '[1.224] (1 number; --json has every digit)'
+    >>> as_typed("[1.224] (to_json() has every digit)")
+    '[1.224] (--json has every digit)'
     """
     return _METHOD.sub(lambda found: TYPED[found[0]], said)
 

@@ -169,7 +169,7 @@ class CertificateProblem:
         asked = {"eps": question.eps, "kl": question.kl, "max_norm": question.max_norm}
         about = ", ".join(f"{name} {in_full(value)}" for name, value in asked.items() if value is not None)
         chosen = ", ".join(map(str, question.keys))
-        what = f"key{'s' * (len(question.keys) > 1)} {chosen} (counted from 0)" if chosen else "the target stored in it"
+        what = f"key{'s' * (len(question.keys) > 1)} {chosen}" if chosen else "the target stored in it"
         name = self.verb.value
         verb = f"the most that can ever be done: {name}" if self.certificate.claim is Claim.CEILING else name
         masked = "" if self.certificate.allowed is None else ", with a mask"

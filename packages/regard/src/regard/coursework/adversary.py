@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from regard import design
 from regard.array_types import Float
 from regard.coursework.question import Instance, Ruling, Setting, Size
-from regard.design.certificate import floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,6 +63,9 @@ def worst_keys_for_copying(
     ||q*|| = max_w (H(w) + ln(1/eps)) / ||k_0 - sum_i w_i k_i||, and where w is the maximiser its derivative by k_i is
     ||q*|| w_i r / ||r||^2 with r = k_0 - sum_i w_i k_i (only the denominator moves). ``regard.design`` solves for w.
     """
+    from regard import design
+    from regard.design.certificate import floats
+
     keys = project(start.copy())
     value, best = -np.inf, keys
     for step in range(steps):

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import noise
 from regard.array_types import Real
 from regard.coursework.query_questions import N
 from regard.coursework.question import Ruling, bound_ruling, format_distinctly
 from regard.errors import InputError
-from regard.noise.integrals import enclosed_moments
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
 
@@ -32,6 +30,8 @@ def designed_error(n: int, *, iso: float, scale: float, heads: int, spread: floa
     >>> round(error, 5), accuracy < 1e-10
     (0.0002, True)
     """
+    from regard import noise
+
     queries = noise.one_head(n, scale) if heads == 1 else noise.two_heads(n, scale)
     return mean_error(noise.gaussian_setting(n, spread=spread, iso=iso), queries)
 
@@ -42,6 +42,8 @@ def mean_error(model: NoiseModel, queries: Real) -> tuple[float, float]:
     By integrals with an error bound; where two heads share noise, by quasi-Monte-Carlo with a 95 % interval, since the
     two-dimensional integrals take a second each.
     """
+    from regard import noise
+
     laws = noise.score_laws(model, queries)
     apart = len(queries) == 1 or laws.heads_independent(0, 1) or laws.heads_equal(0, 1)
     if apart:
@@ -93,6 +95,8 @@ def format_ball(value: Any, *, digits: int = 4) -> str:
 
 def _moments(laws: list[tuple[int, Any, Any]]) -> tuple[list[Any], Any]:
     """Means and the sum of squares; a kind of which there is no key has the mean 0."""
+    from regard.noise.integrals import enclosed_moments
+
     found, squares = enclosed_moments([law for law in laws if law[0]])
     return (found if laws[-1][0] else [*found, balls.ball(0)]), squares
 

@@ -9,7 +9,6 @@ from typing import Any
 import flint
 import numpy as np
 
-from regard import design
 from regard.array_types import Float
 from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.question import (
@@ -109,6 +108,8 @@ def norm_ruling(query: Float, budget: float, name: str) -> Ruling:
 
 def compare_with_shortest(query: Float, keys: Float, chosen: Sequence[int], eps: float) -> Best | None:
     """The norm against that of the shortest query which does as well."""
+    from regard import design
+
     shortest = design.share(keys, list(chosen), eps=eps)
     if shortest.lower_bound is None or not shortest.lower_bound > 0:
         return None  # q = 0 is enough, and no ratio says anything

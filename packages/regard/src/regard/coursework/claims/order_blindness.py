@@ -14,10 +14,8 @@ from regard.coursework.claim import read_claim
 from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.layers import block
-from regard.mistakes.layer import RIGHT, Values, attention, feed_forward, mistakes_of_stage
 from regard.pictures import finish
 from regard.symmetry import lemmas, random_layer, symmetry
-from regard.tracing.parameter_roles import Projection, Roles
 
 Rows = list[list[Fraction]]
 SIZE = 4  # rows; all 24 permutations are tried
@@ -149,6 +147,9 @@ def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
 
 def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str]:
     """Which of the known mistakes of a layer gives these numbers, on this instance; equal ones are all listed."""
+    from regard.mistakes.layer import RIGHT, Values, attention, feed_forward, mistakes_of_stage
+    from regard.tracing.parameter_roles import Projection, Roles
+
     queries, keys, values = (Projection(weight=given[name]) for name in ("W_Q", "W_K", "W_V"))
     layers = [Projection(weight=given[f"W_{n}"], bias=given[f"b_{n}"][0]) for n in (1, 2)]
     roles = Roles(queries=queries, keys=keys, values=values, inner=layers[0], outer=layers[1])

@@ -11,7 +11,6 @@ from regard.array_types import Float
 from regard.coursework.claim import read_claim
 from regard.coursework.question import Instance, Ruling, format_distinctly, make_size, read_question, worst_ruling
 from regard.coursework.verdict import Status, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.mistakes.embedding import FORMULAS, sinusoids
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.positions import Table, distance, first_collision, first_equal_rows, frequencies, positions, sinusoidal
 
@@ -148,6 +147,8 @@ def _slack(rows: Float) -> Float:
 
 def _known_table_sentence(rows: Any, slack: Any) -> str:
     """Which of the known tables it is; several may agree at these sizes."""
+    from regard.mistakes.embedding import FORMULAS, sinusoids
+
     known = [(one.said, one.function(*rows.shape)) for one in FORMULAS]
     known.append(("positions counted from 1", sinusoids(len(rows) + 1, rows.shape[1])[1:]))
     # twice the slack: the known tables are rounded as well

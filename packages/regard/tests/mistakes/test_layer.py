@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.attention import attend
-from regard.coursework.checker.search import WHOLE
+from regard.coursework.checker.comparison import WHOLE
 from regard.mistakes.attention import hide
 from regard.mistakes.embedding import halves, sinusoids
 from regard.mistakes.feed_forward import NormChoice

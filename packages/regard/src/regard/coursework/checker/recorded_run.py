@@ -77,7 +77,10 @@ def _is_definition(one: ast.stmt) -> bool:
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             return False
         return True
-    return isinstance(one, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    if isinstance(one, (ast.Import, ast.ImportFrom)):  # regard serves the other cells: an answer stands on its own
+        names = [one.module or ""] if isinstance(one, ast.ImportFrom) else [alias.name for alias in one.names]
+        return not any(name.partition(".")[0] == "regard" for name in names)
+    return isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
 
 
 def _first_line(one: ast.stmt) -> int:

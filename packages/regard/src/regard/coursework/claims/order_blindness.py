@@ -146,13 +146,20 @@ def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
 
 
 def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str]:
-    """Which of the known mistakes of a layer gives these numbers, on this instance; equal ones are all listed."""
+    """Which of the known mistakes of a layer gives these numbers; one row or one column would not tell them apart."""
+    if min(given["X"].shape) < 2:
+        return []
     from regard.mistakes.layer import RIGHT, Values, attention, feed_forward, mistakes_of_stage
     from regard.tracing.parameter_roles import Projection, Roles
 
     queries, keys, values = (Projection(weight=given[name]) for name in ("W_Q", "W_K", "W_V"))
     layers = [Projection(weight=given[f"W_{n}"], bias=given[f"b_{n}"][0]) for n in (1, 2)]
-    roles = Roles(queries=queries, keys=keys, values=values, inner=layers[0], outer=layers[1])
+    whole = Roles(queries=queries, keys=keys, values=values, inner=layers[0], outer=layers[1])
+    bare = [dataclasses.replace(one, bias=None) for one in layers]
+    without = {
+        "no bias b_1": dataclasses.replace(whole, inner=bare[0]),
+        "no bias b_2": dataclasses.replace(whole, outer=bare[1]),
+    }
     tried: dict[str, dict[str, Any]] = {
         f"a residual ({where})": {where: None} for where in ("X added to H", "H added to Z", "X added to Z")
     }
@@ -160,13 +167,14 @@ def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str
         one.said: dict(one.replaces)
         for stage in ("attention", "feed-forward")
         for one in mistakes_of_stage(stage)
-        if one.cost and one.step != "mask"
+        if one.cost and one.step != "mask" and not {"heads", "head", "batch", "states"} & {*one.name.split("-")}
     }
+    tried |= {said: {} for said in without}
     later = {"mask": lambda scores, ok, low: np.where(np.tri(scores.shape[-1]) > 0, scores, -np.inf)}
     tried["a mask that hides later rows"] = later
     found = []
     for said, steps in tried.items():
-        x = Values(known={"x": given["X"][None]})
+        x, roles = Values(known={"x": given["X"][None]}), without.get(said, whole)
         try:
             with np.errstate(all="ignore"):
                 c = attention(roles, x, {**RIGHT, **steps})
@@ -184,8 +192,8 @@ QUESTION = read_question(
     "order-blindness",
     shape=lambda given: given["X"].shape,
     sizes=(
-        make_size("length", "how many rows", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
-        make_size("d", "the dimension", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
+        make_size("length", "how many rows", (2, 3, 5, 8, 1), whole=True, least=1, most=LARGEST),
+        make_size("d", "the dimension", (2, 3, 5, 8, 1), whole=True, least=1, most=LARGEST),
     ),
     make=rows_and_weights,
     judge=judge_layer,

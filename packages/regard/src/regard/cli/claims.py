@@ -42,7 +42,7 @@ def claims(
         str | None, typer.Option(metavar="FILE", help="Check your own derivation (.md, .tex, .txt, .ipynb).")
     ] = None,
     problem: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help="With --derivation: a problem of your own.")
+        str | None, typer.Option(metavar="FILE.toml", help="With --derivation or --template: a problem of your own.")
     ] = None,
     words_file: Annotated[
         str | None,
@@ -100,6 +100,11 @@ def claims(
         _mark_words(asked_for, words_file, as_json=as_json)
     if derivation is not None or gaps:
         _show_derivation(_single_claim(asked_for, "--derivation"), derivation, problem, gaps, hint, as_json=as_json)
+    if template and problem is not None:
+        from regard.coursework.derivations.template import write_derivation_template
+
+        claim = _single_claim(asked_for, "--template")
+        show(write_derivation_template(claim.name, file or f"{claim.name}.md", problem=problem), as_json=as_json)
     if template:
         show(_single_claim(asked_for, "--template").template(file), as_json=as_json)
     if answer is not None:

@@ -9,13 +9,14 @@ from fractions import Fraction
 import pytest
 
 from regard.coursework.derivations import normal as normal_forms
+from regard.coursework.derivations.equalities import NONE, Context
 from regard.coursework.derivations.evaluation import NoValue, compare, evaluate
 from regard.coursework.derivations.gaps import FOLDER
 from regard.coursework.derivations.instances import make_instances
 from regard.coursework.derivations.names import Mismatch, fit_relation
 from regard.coursework.derivations.normal import RULES, Normal
 from regard.coursework.derivations.problem import build_problem, find_problem, problem_names, read_side, split_relation
-from regard.coursework.derivations.proving import NONE, Context, prove
+from regard.coursework.derivations.proving import prove
 from regard.coursework.derivations.report import check_derivation
 from regard.coursework.derivations.terms import Term, add, apply, mul, negative, num
 from regard.coursework.derivations.verdicts import Mark

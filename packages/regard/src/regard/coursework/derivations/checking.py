@@ -6,24 +6,25 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.conditions import attach_conditions, find_indices, meets, places_listed
+from regard.coursework.derivations.conditions import attach_conditions, find_indices, places_listed
 from regard.coursework.derivations.document import MOST, Statement, find_formulas, split_statements
-from regard.coursework.derivations.evaluation import DividesByZero, Instance, NoValue, compare, evaluate, write_value
-from regard.coursework.derivations.grammar import Parser
-from regard.coursework.derivations.instances import make_instances
-from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
-from regard.coursework.derivations.problem import Fact, Problem
-from regard.coursework.derivations.proving import (
+from regard.coursework.derivations.equalities import (
+    LATEST,
     NONE,
     Conditions,
     Context,
     Equality,
     Step,
-    prove,
     prove_by_lines_before,
 )
+from regard.coursework.derivations.grammar import Parser
+from regard.coursework.derivations.instances import make_instances
+from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
+from regard.coursework.derivations.problem import Fact, Problem
+from regard.coursework.derivations.proving import prove
 from regard.coursework.derivations.repairs import find_repair
 from regard.coursework.derivations.terms import Condition, Definitions, Term, free_names, num, substitute, sym
+from regard.coursework.derivations.testing import Tester
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -47,27 +48,17 @@ TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "!=": "!="}
 
 
 @dataclass
-class Checker:
+class Checker(Tester):
     """Goes through a document once, and remembers what it has seen."""
 
-    problem: Problem
-    context: Context
-    instances: list[Instance]
     lines: list[LineVerdict] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     reached: set[str] = field(default_factory=set)
     supposed: list[str] = field(default_factory=list)  # what the writer supposes, and nobody gives
-    contradicts: Relation | None = None  # a supposition that is not given: what follows from it cannot be tested
     defined_at: dict[str, int] = field(default_factory=dict)
-    evaluated: int = 0  # how often the last relation had a value
-    undefined: int = 0  # how often it divided by zero
     last: Term | None = None
     chain: tuple[list[Term], list[str], Conditions] | None = None
     bound: dict[str, Term] = field(default_factory=dict)  # an index that is one of several places: i = 1, 2
-
-    @property
-    def words(self):  # type: ignore[no-untyped-def]
-        return self.context.words
 
     def read(self, text: str) -> None:
         formulas, said = find_formulas(text)
@@ -366,87 +357,6 @@ class Checker:
             )
         )
 
-    # testing
-
-    def test(self, relation: Relation, stated: list[Condition]) -> tuple[list[Condition], Failure | None]:
-        """The conditions under which it holds on every instance, or the first failure."""
-        left, sign, right = relation.left, relation.sign, relation.right
-        failure = self.first_failure(left, sign, right, stated)
-        indices = sorted(relation.names & self.words.indices - set(self.words.shapes))
-        if failure is None or stated or not indices:
-            return stated, failure
-        counts = self.evaluated, self.undefined
-        last = [name for name, one in self.problem.symbols.items() if one.up_to]
-        guesses = [("!=", num(1)), (">=", num(3)), *(("<=", sym(name)) for name in last)]
-        for guess in (Condition(indices[0], guess_sign, place) for guess_sign, place in guesses):
-            if self.first_failure(left, sign, right, [guess]) is None and self.evaluated:
-                self.said.append(f"{relation} is read for {guess}")
-                return [guess], None
-        self.evaluated, self.undefined = counts
-        return stated, failure
-
-    def is_true(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
-        """Whether an edited line fits together and holds on every instance, at least one among them."""
-        try:
-            left, right, _ = fit_relation(left, right, self.words)
-        except Mismatch:
-            return False
-        return self.first_failure(left, sign, right, stated) is None and self.evaluated > 0
-
-    def is_repaired(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
-        """Whether an edited line is true: an inequality must be proved, since instances may be kind to it."""
-        if not self.is_true(left, sign, right, stated):
-            return False
-        left, right, _ = fit_relation(left, right, self.words)
-        return sign == "=" or prove(self.context, left, sign, right, frozenset(stated)) is not None
-
-    def first_failure(self, left: Term, sign: str, right: Term, conditions: list[Condition]) -> Failure | None:
-        self.evaluated = self.undefined = 0
-        for where in self.instances:
-            for places in self.problem.free_places([left, right], where, self.words):
-                where.steps = 0
-                try:
-                    if not all(meets(one, places, where) for one in conditions):
-                        continue
-                    values = evaluate(left, where, places), evaluate(right, where, places)
-                    said = compare(sign, *values)
-                except DividesByZero:
-                    self.undefined += 1
-                    continue
-                except (NoValue, IndexError, TypeError, ValueError):  # this instance has nothing to say
-                    continue
-                self.evaluated += said is not None
-                if said is False:
-                    self.evaluated += 1
-                    return Failure(where, places, (write_value(values[0]), write_value(values[1])))
-        return None
-
-    def holds_somewhere(
-        self, relation: Relation, conditions: list[Condition], instances: list[Instance] | None = None
-    ) -> bool:
-        """Whether a relation holds on some instance: about what is not chosen yet, it might then become true."""
-        everywhere = self.instances
-        try:
-            for where in everywhere if instances is None else instances:
-                self.instances = [where]
-                if self.is_true(relation.left, relation.sign, relation.right, conditions):
-                    return True
-        finally:
-            self.instances = everywhere
-        return False
-
-    def is_excluded(self, relation: Relation) -> bool:
-        """Whether what is supposed keeps a relation from dividing by zero: if m != 0, say."""
-        if self.contradicts is None:
-            return False
-        everywhere, counts = self.instances, (self.evaluated, self.undefined)
-        try:
-            self.instances = [one for one in everywhere if self.holds_somewhere(self.contradicts, [], [one])]
-            self.first_failure(relation.left, relation.sign, relation.right, [])
-            return self.evaluated > 0 and not self.undefined
-        finally:
-            self.instances, (self.evaluated, self.undefined) = everywhere, counts
-
     # what a line leaves behind
 
     def remember(self, relation: Relation, conditions: Conditions) -> None:
@@ -479,7 +389,8 @@ class Checker:
         sides, signs, before = self.chain if self.chain is not None else ([], [], NONE)
         sides, signs, conditions = [*sides, relation.left], [*signs, relation.sign], conditions | before
         self.chain = (sides, signs, conditions)
-        for n, side in enumerate(sides):
+        for n in sorted({0, *range(len(sides))[-LATEST:]}):  # a chain may be long: its start, and what stands near
+            side = sides[n]
             whole = join_signs(signs[n:])
             if whole is None:
                 continue

@@ -192,6 +192,8 @@ def _write(term: Term) -> str:
     if term.op == "div":
         return f"{write(args[0], 2)}/{write(args[1], 3)}"
     if term.op == "pow":
+        if args[1] == num(Fraction(1, 2)):
+            return f"sqrt({args[0]})"
         return f"{write(args[0], 5)}^{write(args[1], 5)}"
     if term.op == "T":
         return f"{write(args[0], 5)}^T"

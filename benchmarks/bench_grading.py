@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from regard.grading.assignments.assignment_file import read_assignment
-from regard.grading.assignments.example import answers
+from regard.grading.assignments.problem_sets import answers
 from regard.grading.gradebook.grader import cores, grade, pile_of, safe_tier
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Kind, Limits, Task

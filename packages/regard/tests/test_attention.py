@@ -329,7 +329,7 @@ def test_self_attention_is_batched() -> None:
 def test_paragraphs_and_json() -> None:
     one = attend([0.0], [[1.0], [2.0]], [[1.0], [3.0]])
     assert str(one) == (
-        "One query over 2 keys (counted from 0). "
+        "One query over 2 keys. "
         "Most attention: key 0 gets 0.5, key 1 gets 0.5. Output: [2.]."
     )  # fmt: skip
     assert "3 queries over 5 keys" in str(attend(normal(M, D), normal(N, D), normal(N, V)))

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regard.errors import InputError, RegardError, describe_error
+
 if TYPE_CHECKING:
     from regard_models.auditing import Audit
     from regard_models.inputs.model_input import ModelInput
@@ -70,8 +72,6 @@ class AuditItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The audit's own words; a fault of ours keeps its trace."""
-        from regard.errors import RegardError
-
         if isinstance(excinfo.value, (UnhealthyModelError, RegardError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
@@ -102,7 +102,6 @@ def _baseline_keys(config: pytest.Config) -> tuple[str, ...]:
 
 def _load(spec: str, config: pytest.Config, *, causal: bool | None) -> ModelInput:
     """A model of FILE.py:build, a folder or huggingface:NAME as for ``regard model``, or of an importable module."""
-    from regard.errors import InputError, describe_error
     from regard_models.inputs.model_input import load, model_input, model_parts
 
     module, colon, name = spec.partition(":")

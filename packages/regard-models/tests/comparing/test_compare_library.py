@@ -16,7 +16,7 @@ from regard.mistakes.feed_forward import NORM_MISTAKES, OUTPUT  # noqa: E402
 from regard.mistakes.layer import LIBRARY  # noqa: E402
 from regard.mistakes.rewrites.repairs import KINDS  # noqa: E402
 from regard_models import compare  # noqa: E402
-from regard_models.comparing.output_functions import FUNCTIONS  # noqa: E402
+from regard_models.comparing.comparison import FUNCTIONS  # noqa: E402
 from tiers import TABLE, sampled  # noqa: E402
 
 WIDTH, HEADS, WORDS, LONGEST = 40, 4, 31, 50

@@ -36,7 +36,7 @@ class Attention(Result):
     def __str__(self) -> str:
         *batch, keys = self.weights.shape
         who = "One query" if not batch else f"{int(np.prod(batch)):,} queries"
-        lines = [f"{who} over {keys:,} key{'s' * (keys != 1)} (counted from 0)."]
+        lines = [f"{who} over {keys:,} key{'s' * (keys != 1)}."]
         if not batch:
             top = np.argsort(-self.weights, kind="stable")[:3]
             shares = ", ".join(f"key {i} gets {self.weights[i]:.6g}" for i in top)

@@ -156,8 +156,12 @@ def between(low: float, high: float, digits: int = DIGITS, *, percent: bool = Fa
 def _round_toward(x: float | Fraction, way: str, digits: int, percent: bool) -> str:
     if not math.isfinite(x):
         return str(float(x))
-    exact = Fraction(x) * (100 if percent else 1)
-    number = Context(prec=digits, rounding=way).divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    rounding = Context(prec=digits, rounding=way)
+    if isinstance(x, float) and not percent:
+        number = rounding.plus(Decimal(x))  # a float is a short decimal, exactly
+    else:
+        exact = Fraction(x) * (100 if percent else 1)
+        number = rounding.divide(Decimal(exact.numerator), Decimal(exact.denominator))
     shown = f"{float(number):.{digits}g}"
     # beside the ends of float64's range the way through a float would round again
     shown = shown if Decimal(shown) == number else f"{number:e}"

@@ -60,7 +60,8 @@ def test_every_verb_prints_what_python_returns(regard, tmp_path):
 def test_several_keys_are_copied_together(regard):
     code, out, _ = regard("design", "copy", "example:orthonormal", 0, 3, 7)
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[1:4]] == ["0", "3", "7"]
+    assert out.startswith("3 of 3 keys can be copied.\n")
+    assert [line.split()[0] for line in out.splitlines()[2:5]] == ["0", "3", "7"]
     code, out, _ = regard("design", "copy", "--keys", SQUARE, 0, 4, "--json")
     assert code == 1
     assert [found["reachable"] for found in json.loads(out)["designs"]] == [True, False]
@@ -68,7 +69,7 @@ def test_several_keys_are_copied_together(regard):
     assert "never" in out
     assert "0.2 at most" in out
     assert regard("design", "ceiling", "--keys", SQUARE, 0, 4)[0] == 0
-    assert len(regard("design", "ceiling", "--keys", SQUARE, "--all")[1].splitlines()) == 7
+    assert len(regard("design", "ceiling", "--keys", SQUARE, "--all")[1].splitlines()) == 8
 
 
 @pytest.mark.parametrize("verb", ["copy", "share", "match", "ceiling", "verify"])
@@ -261,7 +262,8 @@ def test_a_picture_gives_forbidden_keys_no_weight():
 def test_one_key_without_an_answer_costs_the_others_nothing(regard, hidden, monkeypatch):
     code, out, _ = regard("design", "copy", hidden, 0, 119, 3)
     assert code == 3
-    assert [line.split()[0] for line in out.splitlines()[1:4]] == ["0", "3", "119"]
+    assert out.startswith("2 of 3 keys can be copied; 1 could not be decided.\n")
+    assert [line.split()[0] for line in out.splitlines()[2:5]] == ["0", "3", "119"]
     assert "could not find out" in out
 
     def tired(keys, key, **options):
@@ -271,7 +273,8 @@ def test_one_key_without_an_answer_costs_the_others_nothing(regard, hidden, monk
     monkeypatch.setattr(exact_answers, "LARGEST", 0)
     code, out, _ = regard("design", "ceiling", "--keys", SQUARE, "--all")
     assert code == 3
-    assert [line.split()[0] for line in out.splitlines()[1:6]] == ["0", "1", "2", "3", "4"]
+    assert out.startswith("No key has a ceiling below 1, of 4; 1 could not be decided.\n")
+    assert [line.split()[0] for line in out.splitlines()[2:7]] == ["0", "1", "2", "3", "4"]
     assert "4  could not find out: no time" in out
     code, out, _ = regard("design", "ceiling", "--keys", SQUARE, "--all", "--json")
     assert (code, len(json.loads(out)["ceilings"]), json.loads(out)["unanswered"]) == (3, 4, {"4": "no time"})
@@ -308,7 +311,7 @@ def test_several_answers_are_rechecked_from_one_file(regard, tmp_path):
         (("copy", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9", 1), 0, "only its exact digits do it, which --json has"),
         (("share", "--keys", "1,0,0;0,1,0;0,0,1", 0, 1, "--eps", 1e-9), 0, "norm 16.9205"),
         (("match", "--keys", "1,0,0;0,1,0;0,0,1", "0.7,0.2,0.1", "--kl", 1e-14), 0, "This query does it"),
-        (("ceiling", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9; 0.2,0.6", "--all"), 0, "Every row carries a certificate"),
+        (("ceiling", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9; 0.2,0.6", "--all"), 0, "Each row is proved"),
     ],
 )
 def test_what_was_false_or_refused_once(regard, words, exit_code, said):

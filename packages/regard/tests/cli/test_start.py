@@ -13,8 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from regard import cli
-from regard.cli.output import Group
-from regard.cli.plain_values import NotPlainError, plain_value
+from regard.cli.output import Group, NotPlainError, plain_value
 from regard.coursework import contents
 from regard.coursework.catalogue import claims
 

@@ -112,7 +112,7 @@ def test_a_demand_is_stated_as_it_was_proved(eps):
 def test_several_keys_are_proved_from_no_more_than_the_certificate_has():
     keys = np.random.default_rng(5).standard_normal((40, 3))
     found = design.copy_many(keys, range(40), eps=0.3)
-    rows = [line.split() for line in str(found).splitlines() if line.split()[0].isdecimal() and "never" not in line]
+    rows = [line.split() for line in str(found).splitlines()[2:-1] if "never" not in line]
     assert len(rows) > 3
     for key, norm, least, attention in rows:
         made = next(one for one in found if one.chosen == (int(key),))

@@ -25,7 +25,7 @@ def poor(name: str) -> Callable[[np.ndarray], np.ndarray]:
 
     def moved(x: np.ndarray) -> np.ndarray:
         with flint.ctx.workprec(200):
-            values = np.array([evaluate.below(getattr(flint.arb(float(v)), name)()) for v in x])
+            values = np.array([evaluate.below(getattr(flint.arb(float(v)), name)()) for v in x.flat]).reshape(x.shape)
         for _ in range(GRANTED - 1):
             values = np.nextafter(values, -math.inf)
         return values
@@ -428,3 +428,42 @@ def test_adding_the_parts_up_is_paid_for(sign: int, monkeypatch: pytest.MonkeyPa
         assert abs(mid[0]) == 2.0
         rounding = (1 + 1 + 2) * 2.0**-53
         assert rounding <= rad[0] - 3 * error <= 1.01 * rounding + 16 * error * 2.0**-53
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+@pytest.mark.parametrize("size", [(5, 3), (41, 7), (700, 5)])
+def test_figures_of_several_copies_are_on_the_safe_side_of_each(size: tuple[int, int], scale: float) -> None:
+    """Each against balls of many digits: never on the wrong side, and near; a key does not compete with itself."""
+    rng = np.random.default_rng(size[0])
+    keys = rng.standard_normal(size)
+    chosen = np.array([4, 0, size[0] - 1])
+    queries = 3 * keys[chosen] + rng.standard_normal((3, size[1]))
+    weights = rng.dirichlet(np.ones(size[0]), 3)
+    weights[np.arange(3), chosen] = 0.0
+    top = float(np.abs(keys).max())
+    made = evaluate.copy_figures(keys, chosen, queries, weights, scale=scale, top=top, enough=0.0)
+    with flint.ctx.workprec(300):
+        for found, own, query, shares in zip(made, chosen, queries, weights, strict=True):
+            exact = [[flint.arb(float(x)) for x in row] for row in keys]
+            scores = [
+                sum((x * flint.arb(float(q)) for x, q in zip(row, query, strict=True)), flint.arb(0)) for row in exact
+            ]
+            others = [i for i in range(len(keys)) if i != own]
+            total = sum(((flint.arb(scale) * (scores[i] - scores[own])).exp() for i in others), flint.arb(0))
+            whole = sum((flint.arb(float(w)) for w in shares), flint.arb(0))
+            pulled = [
+                sum((flint.arb(float(w)) * x for w, x in zip(shares, column, strict=True)), flint.arb(0)) / whole
+                for column in zip(*exact, strict=True)
+            ]
+            slack = sum(((m - x) ** 2 for m, x in zip(pulled, exact[own], strict=True)), flint.arb(0)).sqrt()
+            norm = sum((flint.arb(float(q)) ** 2 for q in query), flint.arb(0)).sqrt()
+            entropy = oracles.exact_entropy(shares[shares > 0])
+            for high, true in ((found.total, total), (found.slack, slack), (found.norm, norm)):
+                assert true <= flint.arb(high) <= true * (1 + flint.arb(1e-11))
+            assert entropy - flint.arb(1e-12) <= found.entropy <= entropy
+
+
+def test_figures_of_weights_without_a_sum_are_not_made() -> None:
+    keys, one = np.eye(3), np.array([0])
+    for weights in (np.zeros((1, 3)), np.array([[0.0, math.nan, 1.0]])):
+        assert evaluate.copy_figures(keys, one, keys[:1], weights, scale=1.0, top=1.0, enough=0.0) is None

@@ -175,9 +175,9 @@ def test_the_table_counts_and_reports_progress():
     found = design.ceilings(SQUARE, [4, 0], progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 2), (2, 2)]
     lines = str(found).splitlines()
-    assert lines[0].split()[:2] == ["key", "ceiling"]
-    assert lines[1].split()[:4] == ["4", "0.2", "yes", "0"]
-    assert "Keys are counted from 0." in lines[-1]
+    assert lines[0] == "1 of 2 keys have a ceiling below 1; the lowest is 0.2, of key 4."
+    assert lines[1].split()[:2] == ["key", "ceiling"]
+    assert lines[2].split()[:4] == ["4", "0.2", "yes", "0"]
     rows = json.loads(found.to_json())["ceilings"]
     assert [row["key"] for row in rows] == [4, 0]
     assert rows[0]["certificate"]["claim"] == "ceiling"

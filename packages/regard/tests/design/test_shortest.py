@@ -297,3 +297,26 @@ def test_budgets_for_sharing_converge_on_ordinary_keys(seed):
     keys = rng.standard_normal((11, 3))
     found = design.share(keys, [0, 1, 2], max_norm=float(rng.uniform(0.1, 3)))
     assert found.gap <= GAP
+
+
+def test_a_key_that_dwarfs_the_others_does_not_end_the_search_too_soon() -> None:
+    """The first steps are short beside it: the search goes on, and no proof of "never" is looked for."""
+    rng = np.random.default_rng(5)
+    keys = rng.standard_t(1.2, (30, 4))
+    reachable = [j for j in range(30) if design.copy(keys, j, eps=0.01).reachable]
+    assert len(reachable) > 5
+    for j in reachable:
+        rows = np.delete(keys, j, axis=0) - keys[j]
+        found = shortest(rows / np.linalg.norm(rows, axis=1).max(), math.log(0.01))
+        assert found.gap <= 2e-10
+
+
+def test_a_coarse_sample_of_the_curvature_is_made_finer() -> None:
+    """With 4 rows for each dimension and never more, this match takes 231 iterations."""
+    rng = np.random.default_rng(2000)
+    keys = rng.standard_normal((4000, 192))
+    target = np.exp(0.25 * keys @ rng.standard_normal(192))
+    target /= target.sum()
+    found = shortest(keys - target @ keys, float(-(target @ np.log(target))) + 1e-3)
+    assert found.gap <= 2e-10
+    assert found.iterations < 100

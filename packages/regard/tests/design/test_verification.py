@@ -100,7 +100,7 @@ def test_the_verdict_is_in_the_answer_the_words_and_the_statements():
     assert good.holds
     assert good.answer is True
     assert str(good) == (
-        "The certificate holds. The question: copy key 0 (counted from 0), eps 2, scale 1.\n"
+        "The certificate holds. The question: copy key 0, eps 2, scale 1.\n"
         "holds  the query meets the demand (copy)\n"
         "holds  its norm is at most 0, and no less\n"
         "holds  no query shorter than 0 does: the gap is at most 0\n"

@@ -28,7 +28,7 @@ from regard.sandbox.runner import checked_reply
 from regard.translator.runs.files import read_json
 from regard.translator.runs.sealed_json import SealedLines
 from regard_models.auditing.reports import read_baseline
-from regard_models.grading import audit_recheck
+from regard_models.grading import audit_answers
 
 SQUARE = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]])
 WINS = design.winnable(SQUARE, jobs=1).to_dict()
@@ -73,7 +73,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], Any], Any, str]] = {
     ),
     "safetensors": (from_header, TENSOR, "a"),
     "reply of an answer": (lambda data, _: checked_reply(data), {"none": True}, "none"),
-    "answers of a model": (lambda data, _: audit_recheck.read_answers(data), {"a": child.pack_array(np.ones(1))}, "a"),
+    "answers of a model": (lambda data, _: audit_answers.read_answers(data), {"a": child.pack_array(np.ones(1))}, "a"),
     "notebook": (lambda data, _: notebooks._cells(data), BOOK, "cells"),
     "question of the lab": (lambda data, _: parse_words(data), {"eps": "1"}, "eps"),
 }

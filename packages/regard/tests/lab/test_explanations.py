@@ -19,8 +19,16 @@ __all__ = ["browser", "lab", "tab"]  # fixtures
 def test_attention_step_by_step_has_the_numbers_of_the_table(tab, lab):
     opened(tab, lab, "copy?keys=1,0;0,1&q=2,1&to=0")
     titles = ["Dot products", "Exponentials", "Normalise", "Weighted sum"]
-    for count, title in enumerate(titles, start=1):
+    drawn = [".perpendicular", ".power", ".frame", ".part"]
+    tab.click("#step")
+    place = tab.locator("#step").bounding_box()
+    tab.reload()
+    settled(tab)
+    for count, (title, mark) in enumerate(zip(titles, drawn, strict=True), start=1):
         tab.click("#step")
+        assert tab.locator(".working " + mark).count() == 2  # one for each key
+        now = tab.locator("#step").bounding_box()
+        assert (now["x"], now["y"]) == (place["x"], place["y"])  # under the same finger
         assert tab.locator("#steps .step").count() == count
         assert title in tab.locator("#steps .step.now").text_content()
     shown = [one.text_content().replace("\u2212", "-") for one in tab.locator("#steps .step").all()]
@@ -120,7 +128,16 @@ def test_a_picture_is_saved_as_svg_and_png(tab, lab, tmp_path, name):
         coming.value.save_as(tmp_path / f"picture.{kind}")
     drawn = ET.parse(tmp_path / "picture.svg").getroot()
     assert drawn.tag.endswith("svg")
-    assert len(list(drawn.iter())) > 5
+    words = " ".join(one.text or "" for one in drawn.iter() if one.tag.endswith("}text"))
+    legend = tab.locator("#picture .legend span").first.inner_text()
+    for said in (
+        tab.inner_text("#title"),
+        tab.inner_text("#say p"),
+        legend,
+        tab.inner_text("#picture figcaption, .aside"),
+    ):
+        assert " ".join(said.split()) in words
+    assert tab.url in words.replace(" ", "")
     assert not re.search(
         r"var\(--|class=", (tmp_path / "picture.svg").read_text(encoding="utf-8")
     )  # needs no style sheet

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from regard.attention import attend
-from regard.coursework.checker.search import WHOLE
+from regard.coursework.checker.comparison import WHOLE
 from regard.mistakes.attention import hide
 from regard.mistakes.embedding import halves, sinusoids
 from regard.mistakes.feed_forward import NormChoice
 from regard.mistakes.layer import LIBRARY, RIGHT, Values, run
 from regard.positions import sinusoidal
 from regard.tracing.dataflow import Norm
-from regard.tracing.parameter_roles import Projection, Roles, is_subset, join_projections
+from regard.tracing.embedding_tables import is_subset
+from regard.tracing.parameter_roles import Projection, Roles, join_projections
 
 N, T, D, H, INNER, WORDS = 3, 5, 22, 2, 29, 37
 

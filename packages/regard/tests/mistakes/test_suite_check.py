@@ -11,7 +11,8 @@ import pytest
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.mistakes.catalogue import catalogue
-from regard.mistakes.suite_check import _mutants, _probes, _result, _right_code, _run_code, _suggest, check_suite
+from regard.mistakes.suite_check import _mutants, _probes, _result, _run_code, _suggest, check_suite
+from regard.mistakes.suite_runner import right_code
 
 ATTENTION = """
 import numpy as np
@@ -153,7 +154,7 @@ def test_no_mutant_is_equivalent_and_each_has_an_assertion(change):
     form = {**FORM, **change}
     mutants = list(_mutants(form, list(catalogue().values())))
     probes = dict(_probes(form))
-    right = _run_code(_right_code(form["causal"], "numpy"))
+    right = _run_code(right_code(form["causal"], "numpy"))
     for mistake, code, where, gap in mutants:
         wrong = _result(_run_code(code), form, probes[where])
         expected = _result(right, form, probes[where])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.rigor import dot_enclosure, dot_enclosures, exact_sum, floats, largest, next_up, row_blocks
+from regard.rigor import dot_enclosure, dot_enclosures, exact_sum, exact_sums, floats, largest, next_up, row_blocks
 from regard.rigor.floats import CHUNK, FEW, LAYERED, STRETCH, plain_product, product_bound
 
 SIZES = [0, 1, 2, FEW, FEW + 1, FEW + 2, 2 * FEW + 1, 5003, LAYERED + 1, LAYERED + FEW + 1]
@@ -22,6 +22,8 @@ def test_sums_are_rounded_once(size: int, spread: int) -> None:
     x = rng.standard_normal(size) * 10.0 ** rng.integers(-spread, spread + 1, size)
     assert exact_sum(x) == math.fsum(x)
     assert exact_sum(x) == float(sum(map(Fraction, x.tolist()), Fraction(0)))
+    rows = np.stack([x, -x[::-1], np.zeros(size), x * 2.0**-40, np.abs(x)])  # beside others as alone
+    assert exact_sums(rows) == [math.fsum(row) for row in rows]
 
 
 @pytest.mark.parametrize("size", [FEW + 1, 4 * FEW + 3])
@@ -179,7 +181,7 @@ def test_several_vectors_at_once(shape: tuple[int, int], order: str, enough: flo
     vectors = rng.standard_normal((3, shape[1])) * [[1.0], [1e-9], [1e9]]
     top = largest(K)
     few = rng.integers(0, shape[0], 5)
-    for (mid, rad), q in zip(dot_enclosures(K, vectors, top=top, enough=enough), vectors, strict=True):
+    for mid, rad, q in zip(*dot_enclosures(K, vectors, top=top, enough=enough), vectors, strict=True):
         alone, radius = dot_enclosure(K, q, top=top, enough=enough)
         assert np.allclose(rad, radius, rtol=1e-12, atol=0)
         assert (np.abs(mid - alone) <= 2 * radius).all()
@@ -196,7 +198,7 @@ def test_several_vectors_at_the_ends_of_the_range(size: float) -> None:
     for K_size, q_size in ((size, 1.0), (1.0, size)):
         vectors = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, -1.0]]) * q_size
         found = dot_enclosures(K * K_size, vectors, top=4 * K_size)
-        for (mid, rad), q in zip(found, vectors, strict=True):
+        for mid, rad, q in zip(*found, vectors, strict=True):
             alone = dot_enclosure(K * K_size, q, top=4 * K_size)
             assert (mid.tolist(), rad.tolist()) == (alone[0].tolist(), alone[1].tolist())
     with pytest.raises(InputError, match="the vectors must hold finite numbers"):

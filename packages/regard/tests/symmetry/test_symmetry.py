@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from regard.errors import InputError
 from regard.positions import sinusoidal
 from regard.symmetry import dog_and_man, equal_positions, lemmas, load_map, random_layer, symmetry
-from regard.symmetry.order_blindness import row_noise
-from regard.symmetry.swaps import best_swap, involution, rounds
+from regard.symmetry.order_blindness import best_swap, involution, rounds, row_noise
 
 RNG = np.random.default_rng(11)
 WEIGHTS = {name: RNG.standard_normal((24, 24)) / math.sqrt(24) for name in "qkvo"}

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.tracing.recording import Event, Failure, Node, Recording, Run, Slope
-from regard.tracing.recording_reader import read_recording
+from regard.tracing.recording import Event, Failure, Node, Recording, Run, Slope, read_recording
 
 
 def recording() -> Recording:

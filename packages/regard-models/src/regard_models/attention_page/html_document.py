@@ -25,9 +25,19 @@ from regard.errors import InputError
 from regard.markup import escape
 from regard.progress import Progress
 from regard.written_numbers import at_most
-from regard_models.attention_page.encoding import Errors, decode, encode, encode_whole, max_pool, measure_errors, pack
-from regard_models.attention_page.layers import Layer
-from regard_models.attention_page.palette import DARK, HEADS, LIGHT
+from regard_models.attention_page.encoding import (
+    DARK,
+    HEADS,
+    LIGHT,
+    Errors,
+    decode,
+    encode,
+    encode_whole,
+    max_pool,
+    measure_errors,
+    pack,
+)
+from regard_models.attention_page.page_capture import Layer
 
 THUMBNAIL = 32  # places across the small picture of a head
 WIDE = 128  # places across the picture of a whole head where only a window is stored in full

@@ -6,15 +6,17 @@ The model runs as it always does, once, and its output is returned untouched. Be
 are taken from the kernel or computed again from what it got, and checked: W V must be the kernel's own output. That
 check alone proves less than it seems (each row of W has more keys than V has columns, so there is room to be wrong in);
 ``verify=True`` runs the kernel once more with columns of an identity for V, which gives W itself.
+
+What could not be captured: modules that look like attention, ran, and left nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
@@ -25,10 +27,12 @@ from regard_models.capturing.capture_file import CaptureFile, facts_of
 from regard_models.capturing.dispatch_watch import WatchError, is_inside
 from regard_models.capturing.projections import MAPS
 from regard_models.capturing.recorder import Recorder, RecordingOptions
-from regard_models.capturing.records import Capture, Tokens
-from regard_models.capturing.unseen_attention import unseen_modules
+from regard_models.capturing.records import Capture, Tokens, UnseenModule
 from regard_models.inputs.model_input import call as call_by_name
 from regard_models.inputs.model_input import original
+
+if TYPE_CHECKING:
+    from regard_models.capturing.dispatch_watch import Watch
 
 Run = Callable[[nn.Module, Any], Any]
 KEPT = ("q", "k", "v", *MAPS)
@@ -155,3 +159,47 @@ def _as_tuple(given: Any) -> tuple[Any, ...] | None:
     if given is None:
         return None
     return (given,) if isinstance(given, (int, str)) else tuple(given)
+
+
+_WORDS = ("attention", "attn")
+_PARTS = (nn.Linear, nn.Dropout, nn.LayerNorm, nn.Identity, nn.Softmax, nn.Embedding, nn.ModuleList, nn.Sequential)
+
+
+def unseen_modules(watch: Watch, emitted: Iterable[str]) -> tuple[UnseenModule, ...]:
+    """The innermost modules that are called attention, ran, and in which no attention was seen."""
+    heard = {name for module in emitted for name in _with_ancestors(module)}
+    silent = [
+        name for name, module in watch.stack.ran.items() if name not in heard and _looks_like_attention(name, module)
+    ]
+    innermost = [name for name in silent if not any(other != name and _is_inside(other, name) for other in silent)]
+    return tuple(UnseenModule(module=name, why=_reason(watch, name)) for name in innermost)
+
+
+def _looks_like_attention(name: str, module: nn.Module) -> bool:
+    kind = type(module).__name__.lower()
+    own = kind if next(module.children(), None) is None else f"{name.rpartition('.')[2].lower()} {kind}"
+    plain = isinstance(module, _PARTS) or any(part in own for part in ("norm", "dropout", "mask", "output", "proj"))
+    return any(word in own for word in _WORDS) and not plain
+
+
+def _reason(watch: Watch, name: str) -> str:
+    foreign = sorted(op for module, ops in watch.foreign.items() if _is_inside(module, name) for op in ops)
+    if foreign:
+        return f"it ran {', '.join(foreign)}, an operator that is not known here"
+    if any(_is_inside(module, name) for module in watch.unshaped):
+        return (
+            "what it multiplies the values by is no softmax's: as in linear attention, which has no weights, or where "
+            "heads are mixed after their softmax"
+        )
+    return (
+        "it ran, but no weights were seen: linear attention has none, and a kernel outside torch's operators hides them"
+    )
+
+
+def _is_inside(module: str, name: str) -> bool:
+    return module == name or module.startswith(name + ".") or name == ""
+
+
+def _with_ancestors(module: str) -> list[str]:
+    parts = module.split(".")
+    return ["", *(".".join(parts[: n + 1]) for n in range(len(parts)))]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.output import AsJson, note, show
+from regard.errors import InputError
+from regard.files import check_target
 from regard.written_numbers import is_count
 from regard_models.commands.options import Device, Limit, ModelArgument, Text, contain_run, load_model_input
 
@@ -53,8 +55,6 @@ def capture(
 
     The model runs once, as it always does. Every record is checked: weights times values must be the kernel's output.
     """
-    from regard.arrays import check_target
-
     if out is not None:
         check_target(out, (".safetensors",))
     wanted = {"layers": parsed_list(layers, "--layers", names=True), "heads": parsed_list(heads, "--heads")}
@@ -84,8 +84,6 @@ def set_mode(given: ModelInput, *, train: bool = False, more: str = "") -> None:
 
 def token_writer(given: ModelInput, count: int) -> Any:
     """What writes ``count`` more tokens."""
-    from regard.errors import InputError
-
     if not hasattr(given.module, "generate"):
         raise InputError(f"{given.name} cannot write: it has no method generate; leave --generate out.")
     return lambda module, inputs: module.generate(**inputs, max_new_tokens=count, do_sample=False)
@@ -103,8 +101,6 @@ def parsed_list(words: str | None, option: str, *, names: bool = False) -> list[
     >>> parsed_list("encoder.layer.0", "--layers", names=True)
     ['encoder.layer.0']
     """
-    from regard.errors import InputError
-
     if words is None:
         return None
     chosen: list[Any] = []

@@ -41,7 +41,7 @@ def compare(
     """
     given = [load_model_input(name, device=device, limit=limit, masks=mask) for name in (mine, theirs)]
     from regard_models.comparing.comparison import compare as examine
-    from regard_models.comparing.pairing import parsed_names
+    from regard_models.comparing.first_difference import parsed_names
 
     options: dict[str, Any] = {"copy_weights": copy_weights, "tolerance": tolerance, "seed": seed}
     with contain_run(f"{mine} or {theirs}", limit):

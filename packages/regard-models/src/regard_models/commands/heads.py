@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.output import AsJson, Progress, check_plot, show
+from regard.errors import InputError
+from regard.files import check_target, write_file
+from regard.pictures import save
 from regard_models.commands.capture import Heads, parsed_list, set_mode
 from regard_models.commands.options import Device, Limit, Texts, contain_run, input_of_each, load_model_input
 
@@ -78,12 +81,8 @@ def heads(
     }  # fmt: skip
     measured = _measure_source(model, text, tokens, device, limit, options)
     if csv is not None:
-        from regard.files import write_file
-
         write_file(csv, measured.to_csv().encode())
     if figure is not None:
-        from regard.pictures import save
-
         save(measured.picture(measure or "effective"), figure)
     show(measured, as_json=as_json)
 
@@ -117,7 +116,6 @@ def _refuse(
     model: str, text: list[str] | None, tokens: str | None, cut: int | None, ranked: bool, figure: str | None,
     measure: str | None,
 ) -> None:  # fmt: skip
-    from regard.errors import InputError
     from regard_models.head_measures.pattern_reader import is_pattern_file
 
     if is_pattern_file(model) and text is not None:
@@ -131,8 +129,6 @@ def _refuse(
 
 
 def _check_targets(csv: str | None, figure: str | None) -> None:
-    from regard.arrays import check_target
-
     check_plot(figure)
     if csv is not None:
         check_target(csv, (".csv",))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.output import AsJson, Progress, check_plot, show
+from regard.errors import InputError
+from regard.files import check_target
 from regard.written_numbers import is_count
 from regard_models.commands.capture import Generate, Heads, Layers, parsed_list, set_mode, token_writer
 from regard_models.commands.options import Device, Limit, Text, contain_run, load_model_input
@@ -65,13 +69,11 @@ def look(
 
     Heat maps, lines from words to words, all heads at a glance; weights, or influence: how much of each word arrives.
     """
-    from dataclasses import replace
-
     _refuse(out, figure)
     asked = {"layers": parsed_list(layers, "--layers", names=True), "heads": parsed_list(heads, "--heads")}
     full = None if window is None else parsed_window(window)
     # not above: a mistyped option is refused without waiting for torch
-    from regard_models.attention_page.layers import layers_of
+    from regard_models.attention_page.page_capture import layers_of
     from regard_models.attention_page.page_result import page_of
     from regard_models.head_measures.pattern_reader import is_pattern_file
 
@@ -90,9 +92,6 @@ def look(
 
 
 def _refuse(out: str | None, figure: str | None) -> None:
-    from regard.arrays import check_target
-    from regard.errors import InputError
-
     if out is None and figure is None:
         raise InputError("Say where it should go: --out look.html for the page, --figure FILE for a figure, or both.")
     check_plot(figure)
@@ -101,7 +100,6 @@ def _refuse(out: str | None, figure: str | None) -> None:
 
 
 def _read(model: str, tokens: str | None, others: dict[str, Any]) -> Capture:
-    from regard.errors import InputError
     from regard_models.head_measures.pattern_reader import read_patterns
 
     for option, given in others.items():
@@ -113,11 +111,6 @@ def _read(model: str, tokens: str | None, others: dict[str, Any]) -> Capture:
 def _run(
     model: str, text: str | None, target: str | None, generate: int | None, how: dict[str, Any], asked: dict[str, Any]
 ) -> Capture:
-    from dataclasses import replace
-    from pathlib import Path
-
-    from regard.errors import InputError
-
     if how.pop("tokens") is not None:
         raise InputError("--tokens are for weights from a file; a model has its words from --text.")
     given = load_model_input(model, text=text, **how)
@@ -136,8 +129,6 @@ def parsed_window(words: str) -> tuple[int, int]:
     >>> parsed_window("512:1024")
     (512, 1024)
     """
-    from regard.errors import InputError
-
     first, colon, last = words.partition(":")
     if not colon or not all(is_count(part) for part in (first, last)):
         raise InputError(f"--window {words!r} is not understood; write FROM:TO, as in 512:1024.")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from regard.errors import InputError
+from regard.extras import require
+from regard.python_files import contain
 
 if TYPE_CHECKING:
     from regard_models.inputs.model_input import ModelInput
@@ -50,9 +55,6 @@ def load_model_input(
     pad: int | None = None,
 ) -> ModelInput:
     """The model that was named, with an example that it runs on."""
-    from regard.errors import InputError
-    from regard.extras import require
-
     require("A torch model", "torch", extra="models")
     if not limit > 0:
         raise InputError(f"--limit is {limit:g}; it must be above 0, in seconds.")
@@ -64,8 +66,6 @@ def load_model_input(
 
 def input_of_each(given: ModelInput, texts: list[str] | None) -> list[ModelInput]:
     """The model once for every text; ``given`` has the first of them."""
-    from dataclasses import replace
-
     from regard_models.inputs.devices import move_inputs
     from regard_models.inputs.model_input import model_input
 
@@ -79,8 +79,6 @@ def input_of_each(given: ModelInput, texts: list[str] | None) -> list[ModelInput
 @contextlib.contextmanager
 def contain_run(model: str, limit: float) -> Iterator[None]:
     """What the model prints as it runs goes to standard error, and a FILE.py's model does not run for ever."""
-    from regard.python_files import contain
-
     with contain(f"{model}, at work,", limit=_WORK * limit if ".py:" in model else None, errors=False):
         yield
 
@@ -91,8 +89,6 @@ def parsed_masks(words: list[str] | None) -> dict[str, str]:
     >>> parsed_masks(["padding_mask=hide"])
     {'padding_mask': 'hide'}
     """
-    from regard.errors import InputError
-
     polarities = {}
     for word in words or []:
         name, equals, polarity = word.partition("=")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.output import AsJson, Progress, check_plot, show
+from regard.errors import InputError
+from regard.files import check_target, write_file
 from regard_models.commands.capture import Layers, parsed_list, set_mode
 from regard_models.commands.options import (
     Device,
@@ -77,8 +80,6 @@ def patch(
         corrupted = None if against is None else _corrupted_inputs(given, against)
         result = _patch_heads(prompts, corrupted, metrics, ablate or what or "output", chosen)
     if csv is not None:
-        from regard.files import write_file
-
         write_file(csv, result.to_csv().encode())
     if plot is not None:
         result.plot(plot)
@@ -93,8 +94,6 @@ def _patch_heads(
     prompts: list[ModelInput], corrupted: list[Any] | None, metrics: list[Metric | None], how: str,
     layers: list[int] | None,
 ) -> Any:  # fmt: skip
-    from dataclasses import replace
-
     from regard_models.editing.patching import ablate as switch_off
     from regard_models.editing.patching import mean_effects, pair_prompts
     from regard_models.editing.patching import patch as exchange
@@ -113,8 +112,6 @@ def _patch_heads(
 
 def logit_metric(given: ModelInput, token: str, over: str | None) -> Metric:
     """A token's logit in the first example, less another's, at the mask or else at the last place."""
-    from regard.errors import InputError
-
     if given.tokens is None or not hasattr(given.tokenizer, "mask_token_id"):  # our runs have words, and no such ids
         raise InputError("--token needs a model with a tokenizer, and --text.")
     ids = given.inputs["input_ids"][0].tolist()
@@ -134,8 +131,6 @@ def logit_metric(given: ModelInput, token: str, over: str | None) -> Metric:
 
 
 def _id_of(tokenizer: Any, word: str) -> int:
-    from regard.errors import InputError
-
     ids = tokenizer.encode(word, add_special_tokens=False)
     if len(ids) != 1:
         raise InputError(f"{word!r} is {len(ids)} tokens to this tokenizer; give a word that is one (mind the blank).")
@@ -146,8 +141,6 @@ def _refuse(
     text: list[str] | None, against: list[str] | None, ablate: str | None, what: str | None, token: str | None,
     over: str | None,
 ) -> None:  # fmt: skip
-    from regard.errors import InputError
-
     if (against is None) == (ablate is None):
         raise InputError("Give --against TEXT to exchange heads, or --ablate zero, mean or uniform, and not both.")
     needs = [
@@ -168,8 +161,6 @@ def _refuse(
 
 
 def _check_targets(csv: str | None, plot: str | None) -> None:
-    from regard.arrays import check_target
-
     check_plot(plot)
     if csv is not None:
         check_target(csv, (".csv",))

@@ -3,24 +3,31 @@
 A port and its original, eager and fused, before and after a change. Both run on the same input in float64 copies, and
 their answers are compared against the rounding of the first; where both take a mask of padding, a padded input is
 asked too, and the real tokens' answers count. Where they differ, submodules are compared in the order in which they
-end (:mod:`.first_difference`): those that a map of names pairs (:mod:`.pairing`), and where names do
-not pair, by what they return. Usual mistakes are tried (:mod:`regard.mistakes.rewrites.repairs`): "equal if ...", said
+end (:mod:`.first_difference`): those that a map of names pairs, and where names do not pair, by what they
+return. Usual mistakes are tried (:mod:`regard.mistakes.rewrites.repairs`): "equal if ...", said
 only if undoing one makes them equal on inputs that it was not found by, too. A tolerance is in units of what rounding
 in the first model's own type does to its answers.
+
+A model may take a function of its output that the other does not: a softmax where scores are wanted. Nothing is run
+again for it: if f(their answer) is my answer, f stands at my end; if f(mine) is theirs, it is missing there.
+Of a table of sinusoidal positions it is said which formula made it, right or with a known slip.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError, describe_error
+from regard.mistakes.embedding import FORMULAS
+from regard.mistakes.feed_forward import OUTPUT
 from regard.mistakes.rewrites.repairs import KINDS, apply_repair, plausible_repairs, record_calls
 from regard.results import Result
 from regard.torch_arithmetic import FACTOR
@@ -29,10 +36,7 @@ from regard_models.auditing.experiment import View, difference, largest, view
 from regard_models.auditing.finding import Culprit
 from regard_models.auditing.question import Question
 from regard_models.auditing.subject import JITTERS, Subject
-from regard_models.comparing.first_difference import FirstDifference
-from regard_models.comparing.output_functions import find_output_functions
-from regard_models.comparing.pairing import Pairing
-from regard_models.comparing.position_tables import formula_of
+from regard_models.comparing.first_difference import FirstDifference, Pairing
 from regard_models.inputs.model_input import ModelInput, call, model_input, original
 
 _PADDED = 3  # tokens of padding in the second question
@@ -316,3 +320,62 @@ def _largest_difference(mine: list[Tensor], theirs: list[Tensor]) -> float:
         raise InputError(f"The two models return {shapes[0]} and {shapes[1]}, which cannot be compared; wrap one.")
     gaps = [difference(x.double(), y.double()).nan_to_num(nan=torch.inf).max() for x, y in pairs if x.numel()]
     return float(torch.stack(gaps).max()) if gaps else 0.0
+
+
+Function = Callable[[Tensor], Tensor]
+# by the name of the mistake
+FUNCTIONS: dict[str, tuple[str, Function]] = {
+    "output-softmax": ("a softmax over the last axis", lambda x: torch.softmax(x, -1)),
+    "output-log-softmax": ("a log-softmax over the last axis", lambda x: torch.log_softmax(x, -1)),
+    "output-softmax-places": ("a softmax over the places", lambda x: torch.softmax(x, 1)),
+    "output-log-softmax-places": ("a log-softmax over the places", lambda x: torch.log_softmax(x, 1)),
+    "output-softmax-batch": ("a softmax over the batch", lambda x: torch.softmax(x, 0)),
+    "output-softmax-twice": ("two softmaxes", lambda x: torch.softmax(torch.softmax(x, -1), -1)),
+    "output-sigmoid": ("a sigmoid", torch.sigmoid),
+    "output-relu": ("a ReLU", torch.relu),
+    "output-tanh": ("a tanh", torch.tanh),
+}
+
+
+def find_output_functions(mine: list[Tensor], theirs: list[Tensor], *, rounding: float) -> Iterator[str]:
+    """Words for "equal if ...", of the answers of two models; ``rounding`` is how far equal answers may be apart."""
+    said = {one.name: one.said for one in OUTPUT}
+    for name, (words, function) in FUNCTIONS.items():
+        if _agree(_apply(function, theirs), mine, rounding):
+            yield f"the output is left as it is, where it has {said[name]}"
+        elif _agree(
+            _apply(function, mine), theirs, 4 * rounding
+        ):  # none of them stretches a difference more than twice
+            yield f"{words} is taken of the output"
+
+
+def _apply(function: Function, answers: list[Tensor]) -> list[Tensor]:
+    return [function(x) for x in answers if x.ndim > 1]
+
+
+def _agree(made: list[Tensor], wanted: list[Tensor], rounding: float) -> bool:
+    pairs = [(x, y) for x, y in zip(made, wanted, strict=False) if x.shape == y.shape and x.numel()]
+    return bool(pairs) and all(bool(((x - y).abs() <= rounding).all()) for x, y in pairs)
+
+
+_ROWS = 40
+_FAR = 1e-4  # tables are made in float32: the sine of an angle of some tens is known to 1e-5
+
+
+def formula_of(table: Tensor) -> str | None:
+    """The words of the catalogue of mistakes for the formula that made a table, None where it is none of them.
+
+    >>> import torch
+    >>> place, column = torch.arange(30.0)[:, None], torch.arange(0, 8, 2)
+    >>> angles = place / 10_000 ** (column / 8)
+    >>> formula_of(torch.stack([angles.sin(), angles.cos()], 2).flatten(1))
+    'sinusoidal positions'
+    """
+    values = table.detach().double().cpu().numpy().squeeze()
+    if values.ndim != 2 or values.shape[1] < 4 or values.shape[0] < 2:
+        return None
+    for one in FORMULAS:
+        made = one.function(min(_ROWS, len(values)), values.shape[1])
+        if made.shape[1] == values.shape[1] and np.abs(made - values[:_ROWS]).max() <= _FAR:
+            return one.said
+    return None

@@ -196,8 +196,6 @@ def _from_file(spec: str, tokens: Sequence[Any] | None, name: str) -> Capture:
 
 
 def _example(spec: str) -> Capture:
-    from regard_models.head_measures.pattern_reader import textbook_heads
-
     if spec != f"{_EXAMPLE}textbook":
         raise InputError(f"There is no {spec!r}; there is example:textbook.")
     return textbook_heads()

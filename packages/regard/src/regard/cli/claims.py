@@ -11,6 +11,7 @@ import typer
 
 from regard.cli.output import AsJson, Details, Progress, echo, encodable, note, show
 from regard.errors import CouldNotFindOut, InputError
+from regard.files import check_target, read_file, write_file
 from regard.notation import readable
 from regard.terminal import printable
 
@@ -41,7 +42,7 @@ def claims(
         str | None, typer.Option(metavar="FILE", help="Check your own derivation (.md, .tex, .txt, .ipynb).")
     ] = None,
     problem: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help="With --derivation: a problem of your own.")
+        str | None, typer.Option(metavar="FILE.toml", help="With --derivation or --template: a problem of your own.")
     ] = None,
     words_file: Annotated[
         str | None,
@@ -99,6 +100,11 @@ def claims(
         _mark_words(asked_for, words_file, as_json=as_json)
     if derivation is not None or gaps:
         _show_derivation(_single_claim(asked_for, "--derivation"), derivation, problem, gaps, hint, as_json=as_json)
+    if template and problem is not None:
+        from regard.coursework.derivations.template import write_derivation_template
+
+        claim = _single_claim(asked_for, "--template")
+        show(write_derivation_template(claim.name, file or f"{claim.name}.md", problem=problem), as_json=as_json)
     if template:
         show(_single_claim(asked_for, "--template").template(file), as_json=as_json)
     if answer is not None:
@@ -125,7 +131,6 @@ def claims(
 def _mark_words(asked_for: Claim | QuestionSelection, file: str, *, as_json: bool) -> NoReturn:
     """Take an answer in words, ask its writer point by point whether each is there, and leave with the sum."""
     from regard.coursework.set_questions import QuestionSelection
-    from regard.files import check_target, read_file, write_file
 
     if not isinstance(asked_for, QuestionSelection):
         raise InputError("--words is about a question of a problem set, as in regard claims cse151b-hw4 1A.iv.")

@@ -261,15 +261,16 @@ def winnable(
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1 takes every core.")] = -1,
     seconds: Annotated[float, typer.Option(metavar="S", help="How long exact rationals may take on one row.")] = 60.0,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
-    """Every row: can any query make it the strict argmax of K q?
+    """Which rows can win: have the largest score of all, strictly, for some query?
 
-    Strict, and in exact arithmetic on the stored numbers: a row wins with a query that is proved to beat every
-    other row, or never wins, because other rows combine to it with positive weights, which is proved too. Exit
-    code 0: every row can win; 1: some never can; 3: some could not be decided. Rows are counted from 0.
+    Both answers are proved in exact arithmetic on the stored numbers: a row wins with a query that beats every other
+    row, or never wins, because it is a mixture of other rows. Exit code 0: every row can win; 1: some never can; 3:
+    some could not be decided.
 
-    Example, the corners of a square can win and its centre (row 4) never can, half of row 0 and half of row 2:
+    Example, the corners of a square can win; its centre, row 4, never can, as it is half of row 0 and half of row 2:
 
     regard design winnable "0,0; 2,0; 2,2; 0,2; 1,1" --json
 
@@ -279,14 +280,11 @@ def winnable(
         check_file(path, (".json",))
     array = load(rows, "rows", dtype=None)
     if verify is not None:
-        show(regard.design.verify_winnable(array, verify), as_json=as_json)
+        show(regard.design.verify_winnable(array, verify), as_json=as_json, details=details)
     result = regard.design.winnable(array, jobs=jobs, seconds=seconds, checkpoint=resume, progress=Progress("Rows"))
     if out is not None:
         result.save(out)
-    if result.undecided_rows:
-        echo(result.to_json() if as_json else as_typed(str(result)))
-        raise typer.Exit(3)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, details=details, code=3 if result.undecided_rows else None)
 
 
 def _index(word: str) -> int:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from regard.cli.output import AsJson, Group, Progress, note, show
-from regard.cli.own_model import OwnModel, Split, opened_model, own_code
-from regard.cli.training_watch import TrainingWatch
+from regard.cli.translator_inputs import (
+    OwnModel,
+    Split,
+    TrainingWatch,
+    everything_in_runs,
+    finished_runs,
+    open_run,
+    own_code,
+    own_model_run,
+    raise_once,
+    read_sentences,
+    read_settings,
+    scored_pairs,
+    settings_without_run,
+)
 from regard.errors import InputError
-
-if TYPE_CHECKING:
-    from regard.translator.data.corpus import Pairs
-    from regard.translator.engines.run import Run
-    from regard.translator.runs.settings import Settings
 
 app = typer.Typer(
     cls=Group,
@@ -28,23 +35,27 @@ app = typer.Typer(
     "The configurations builtin and coursework have one layer; good is the encoder-decoder.",
     no_args_is_help=True,
 )
-
 RunFolder = Annotated[
     Path, typer.Argument(help="A folder that train wrote, or example: the one in the package.", show_default=False)
 ]
+
 Changes = Annotated[
     list[str] | None, typer.Option("--set", help="Override a setting: --set width=256; repeat for more.")
 ]
+
 EngineName = Annotated[
     str, typer.Option("--engine", help="eager, or an export: ctranslate2, ctranslate2-int8, or its folder.")
 ]
+
 Beam = Annotated[
     int, typer.Option(help="How many partial translations the encoder-decoder's search keeps; 1 = greedy.")
 ]
+
 Device = Annotated[
     str | None,
     typer.Option(help="Where to compute: auto (a graphics card if there is one), cpu, cuda, mps.", show_default="auto"),
 ]
+
 Weights = Annotated[str, typer.Option(help="best (by validation perplexity) or last.")]
 
 
@@ -81,10 +92,10 @@ def train(
     Several processes share the work: torchrun --nproc-per-node 2 -m regard translator train ...
     """
     try:
-        settings = _settings(config, changes, model, data=data, source=source, target=target, device=device)
+        settings = read_settings(config, changes, model, data=data, source=source, target=target, device=device)
         code = own_code(model)
     except InputError:
-        _raise_once()
+        raise_once()
         raise
     folder = out if out is not None else Path("runs") / Path(config).stem
     from regard.translator.training.loop import train as run
@@ -143,13 +154,13 @@ def score(
 
     if scoring not in ("sacrebleu", "literature"):
         raise InputError(f"--scoring is sacrebleu or literature, not {scoring!r}.")
-    settings = _settings_without_run(run, model, changes, data=data, source=source, target=target)
+    settings = settings_without_run(run, model, changes, data=data, source=source, target=target)
     if run is not None:
-        opened = _open_run(run, weights, model, device)
-        pairs = _pairs(test, opened.settings, split)
+        opened = open_run(run, weights, model, device)
+        pairs = scored_pairs(test, opened.settings, split)
     else:
-        opened, pairs = opened_model(str(model), settings, split, device or "auto")
-        pairs = pairs if test is None else _pairs(test, opened.settings, split)
+        opened, pairs = own_model_run(str(model), settings, split, device or "auto")
+        pairs = pairs if test is None else scored_pairs(test, opened.settings, split)
     judgement = judged(
         opened, pairs, beam=beam, engine=engine, literature=scoring == "literature", progress=Progress("translating")
     )
@@ -181,8 +192,8 @@ def translate(
 
     With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
-    sentences = _sentences(text)
-    opened = _open_run(run, weights, model, device)
+    sentences = read_sentences(text)
+    opened = open_run(run, weights, model, device)
     translation = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if translation.cut:
         note(f"{len(translation.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
@@ -213,96 +224,6 @@ def export(
     from regard.translator.engines.export import export as write
 
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
-
-
-def _open_run(folder: Path, weights: str, model: str | None, device: str | None) -> Run:
-    from regard.translator.engines.run import load_run
-
-    run = load_run(folder, weights=weights, own=own_code(model), device=device or "auto")
-    for line in run.notes:
-        note(line)
-    return run
-
-
-def _raise_once() -> None:
-    """Raise the error at hand again; of several processes that found it, the first one speaks."""
-    if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's; without it torch is not imported for a typing mistake
-        from regard.translator.training.parallel import join_team
-
-        with join_team():
-            raise
-
-
-def _settings(config: str, changes: list[str] | None, model: str | None = None, **named: str | None) -> Settings:
-    """The settings file, then --set, then the options that have a name of their own."""
-    from regard.translator.runs.settings import load_settings
-
-    keys = {"data": "data.path", "source": "data.source", "target": "data.target", "device": "training.device"}
-    quoted = [f"{keys[name]}={_quote(value)}" for name, value in named.items() if value is not None]
-    kind = [] if model is None else ["model.kind=own"]
-    notes: list[str] = []
-    settings = load_settings(config, changes=[*(changes or []), *kind, *quoted], notes=notes)
-    for line in notes:
-        note(line)
-    return settings
-
-
-def _quote(value: str) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)  # so that a folder called 2016 stays text
-
-
-def _settings_without_run(
-    run: Path | None, model: str | None, changes: list[str] | None, **named: str | None
-) -> Settings:
-    """The coursework's settings with these changes, for a model that has no run folder; a run has its own settings."""
-    if run is None and model is None:
-        raise InputError("There is nothing to score; give a run folder, or --model my.py:NAME.")
-    if run is not None and (changes or any(value is not None for value in named.values())):
-        raise InputError(f"{run} has settings and data of its own; leave --data, --source, --target and --set out.")
-    return _settings("coursework", changes, **named)
-
-
-def _pairs(test: tuple[Path, Path] | None, settings: Settings, split: str) -> Pairs:
-    from regard.translator.data.corpus import Pairs, clean, read_pairs
-    from regard.translator.training.preparation import load_data, split_pairs
-
-    if test is not None:
-        pairs = read_pairs(*test)
-        return Pairs([clean(s) for s in pairs.source], [clean(t) for t in pairs.target])
-    corpus = load_data(settings)
-    if split == "test" and corpus.test is None:
-        raise InputError(f"{settings.data.path} has no test set; give --test FILE FILE, or --split validation.")
-    return split_pairs(corpus, split)[0]
-
-
-def _sentences(text: str | None) -> list[str]:
-    from regard.translator.data.sources import read_lines
-
-    if text is None:
-        return _standard_input()
-    try:
-        is_file = Path(text).is_file()
-    except (OSError, ValueError):  # a sentence may be longer than a file name can be
-        is_file = False
-    if not is_file and Path(text).suffix and not text.endswith(".") and len(text.split()) == 1:
-        raise InputError(f"There is no file {text}; give a file that exists, or a sentence in quotes.")
-    return read_lines(Path(text)) if is_file else [text]
-
-
-def _standard_input() -> list[str]:
-    if sys.stdin.isatty():
-        note("reading sentences from the keyboard, one on each line; end with Ctrl-D.")
-    try:
-        lines = sys.stdin.buffer.read().decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"Standard input is not UTF-8: the byte at offset {error.start} is {error.object[error.start]:#04x}."
-        ) from None
-    if not lines:
-        raise InputError("Standard input is empty; give one sentence on each line.")
-    return lines
 
 
 @app.command()
@@ -345,10 +266,9 @@ def compare(
     regard translator compare coursework --model my.py:TransformerTranslator --with learned,word2vec:train --data DIR
     """
     from regard.translator.studies.comparison import compare as contest
-    from regard.translator.studies.comparison import compare_runs
-    from regard.translator.studies.variants import split_variants
+    from regard.translator.studies.comparison import compare_runs, split_variants
 
-    what = what or _finished_runs()
+    what = what or finished_runs()
     if len(what) > 1 or Path(what[0]).is_dir():
         if changes or any(option is not None for option in (embeddings, data, source, target, out)):
             raise InputError(
@@ -362,7 +282,7 @@ def compare(
         raise InputError("--with says what to compare, for instance --with learned,word2vec:train.")
     if beam != 1:
         raise InputError(f"A beam of {beam} is for run folders; embeddings are compared greedily: leave --beam out.")
-    settings = _settings(what[0], changes, model, data=data, source=source, target=target, device=device)
+    settings = read_settings(what[0], changes, model, data=data, source=source, target=target, device=device)
     folder = out if out is not None else Path("runs") / f"{Path(what[0]).stem}-compared"
     variants = [variant for text in embeddings for variant in split_variants(text)]
     command = shlex.join(["regard", *sys.argv[1:]])
@@ -370,52 +290,6 @@ def compare(
         settings, variants, folder, seeds=seeds, watch=TrainingWatch(), say=note, command=command, own=own_code(model)
     )
     show(comparison, as_json=as_json)
-
-
-def _finished_runs() -> list[str]:
-    """The finished runs in the folder runs, where there are two or more: what a bare `compare` is about."""
-    from regard.translator.runs.records import is_finished
-
-    finished = [str(folder) for folder in sorted(Path("runs").glob("*")) if is_finished(folder)]
-    if len(finished) < 2:
-        there = f"only {finished[0]}" if finished else "none"
-        raise InputError(
-            f"A comparison needs two finished runs, and in the folder runs there is {there}. To train two and compare "
-            "them, some minutes: regard translator compare builtin --with learned,positions=none --seeds 1"
-        )
-    return finished
-
-
-def _everything_in_runs() -> list[Path]:
-    """The runs, comparisons and studies in the folder runs that have results: what a bare `report` is about."""
-    folders = [folder for folder in sorted(Path("runs").glob("*")) if folder.is_dir()]
-    with_results = [folder for folder in folders if _has_results(folder)]
-    if not with_results:
-        raise InputError(
-            "There is nothing to report on: the folder runs has no finished run. Make one, some minutes: "
-            "regard translator train"
-        )
-    if len(with_results) < len(folders):
-        left_out = ", ".join(str(folder) for folder in folders if folder not in with_results)
-        note(f"left out, since nothing in them is finished: {left_out}")
-    return with_results
-
-
-def _has_results(folder: Path) -> bool:
-    from regard.translator.runs.records import is_finished
-    from regard.translator.studies.comparison_record import PLAN, read_comparison
-    from regard.translator.studies.search_record import STUDY, read_study
-
-    try:
-        if (folder / PLAN).is_file():
-            read_comparison(folder)
-        elif (folder / STUDY).is_file():
-            read_study(folder)
-        else:
-            return is_finished(folder)
-    except InputError:  # begun, and not one result yet
-        return False
-    return True
 
 
 NO_SEARCH = (
@@ -477,7 +351,7 @@ def tune(
         raise InputError(NO_SEARCH)
     from regard.translator.studies.tuning import tune as search
 
-    settings = _settings(config, changes, model, data=data, source=source, target=target, device=device)
+    settings = read_settings(config, changes, model, data=data, source=source, target=target, device=device)
     folder = out if out is not None else Path("runs") / f"{Path(config).stem}-tuned"
     command = shlex.join(["regard", *sys.argv[1:]])
     study = search(
@@ -518,7 +392,7 @@ def report(
     own = own_code(model)
     file = out if out is not None else Path(f"report.{format or 'html'}")
     written = write(
-        folders or _everything_in_runs(),
+        folders or everything_in_runs(),
         file,
         replace=replace,
         say=note,

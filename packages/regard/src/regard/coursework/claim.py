@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from regard.arrays import check_target
 from regard.coursework.parameters import Parameter, checked_parameters
 from regard.coursework.problem_sets import SETS, Source
 from regard.coursework.question import Question
@@ -25,6 +26,7 @@ from regard.coursework.verdict import (
     wrap_text,
 )
 from regard.errors import InputError
+from regard.pictures import ENDINGS, figure, save, set_formulas
 from regard.progress import Progress
 from regard.rigor import check_arithmetic
 from regard.toml import parse_toml
@@ -112,9 +114,6 @@ class Claim(MarkedResult):
 
     def plot(self, path: str | os.PathLike[str], **parameters: float) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``)."""
-        from regard.arrays import check_target
-        from regard.pictures import ENDINGS, figure, save
-
         chosen, made = self.resolve_parameters(**parameters), figure()
         target = check_target(path, ENDINGS)  # before the drawing, which can take seconds
         self.draw_into(made, **chosen)
@@ -122,8 +121,6 @@ class Claim(MarkedResult):
 
     def draw_into(self, figure: Any, /, **chosen: float) -> None:
         """The picture in a matplotlib figure, the formulas of its texts set as in a book."""
-        from regard.pictures import set_formulas
-
         self.draw(figure, **chosen)
         set_formulas(figure)
 

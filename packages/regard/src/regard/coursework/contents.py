@@ -16,6 +16,7 @@ from pathlib import Path
 
 from regard.coursework.problem_sets import SETS
 from regard.coursework.verdict import WIDTH, wrap_text
+from regard.files import write_file
 from regard.notation import readable
 from regard.strict_json import parse_json
 
@@ -56,7 +57,6 @@ def format_contents(claims: Iterable[Entry]) -> str:
 def write_contents() -> None:
     """Write the list anew from the claims themselves."""
     from regard.coursework.catalogue import claims
-    from regard.files import write_file
 
     listed = [[claim.topic, claim.name, claim.statement] for claim in claims.listing().claims]
     text = json.dumps({"files": _checksums(), "claims": listed}, indent=1, ensure_ascii=False)

@@ -31,6 +31,9 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.strict_json import parse_json
+from regard.translator.scoring.significance import t_interval
+from regard.translator.studies.comparison_record import Comparison, Entry, differences_of
+from regard.translator.studies.search_record import Importance, Trial, Tuning
 from regard.written_numbers import in_full, is_finite_number
 
 if TYPE_CHECKING:
@@ -147,8 +150,6 @@ def to_json(figures: Figures) -> str:
 
 def _comparison(content: Any) -> Comparison | None:
     """A comparison as the translator has it, its differences computed anew."""
-    from regard.translator.studies.comparison_record import Comparison, differences_of
-
     if content is None:
         return None
     parts = _keys("comparison", _COMPARISON, content)
@@ -162,9 +163,6 @@ def _comparison(content: Any) -> Comparison | None:
 
 
 def _entry(content: Any, seeds: int) -> Entry:
-    from regard.translator.scoring.significance import t_interval
-    from regard.translator.studies.comparison_record import Entry
-
     parts = _keys("variant", _VARIANT, content)
     _check_figures("weights and cpu_seconds", [parts["weights"], parts["cpu_seconds"]], least=0.0)
     if VALIDATION not in parts["measures"]:
@@ -199,8 +197,6 @@ def _comparison_content(comparison: Comparison | None) -> dict[str, Any] | None:
 
 def _study(content: Any) -> Tuning | None:
     """A search as the translator has it."""
-    from regard.translator.studies.search_record import Importance, Trial, Tuning
-
     if content is None:
         return None
     parts = _keys("study", _STUDY, content)

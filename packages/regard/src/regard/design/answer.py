@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PROOF = "The proof is in the certificate."
-CHECKED = "Proved, and rechecked by separate code (details() shows how). Keys are counted from 0."
+CHECKED = "Proved, and rechecked by separate code (details() shows how)."
+CERTIFIED = "Each row is proved: its certificate was rechecked by separate code."
 LOWEST = 10  # rows of a table of ceilings that are shown unasked
 MOST_DRAWN = 2000  # numbers: 1000 keys in the plane
 
@@ -147,7 +148,11 @@ class Designs(Result):
         return self.designs[place]
 
     def __str__(self) -> str:
-        lines = [f"{'key':>6}  {'norm':>12}  {'proved from':>12}  {'attention':>11}"]
+        got = sum(design.reachable for design in self.designs)
+        lines = [
+            f"{got} of {len(self.designs) + len(self.unanswered)} keys can be copied{_open_text(self.unanswered)}.",
+            f"{'key':>6}  {'norm':>12}  {'proved from':>12}  {'attention':>11}",
+        ]
         for design in self.designs:
             if design.reachable:
                 norm, least = at_most(design.norm or 0.0, 6), at_least(design.lower_bound or 0.0, 6)
@@ -156,7 +161,7 @@ class Designs(Result):
                 row = f"{'never':>12}  {'':>12}  {design._bound_text():>11} at most"
             lines.append(f"{design.chosen[0]:>6}  {row}")
         lines += [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
-        return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
+        return "\n".join([*lines, CERTIFIED])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,12 +187,12 @@ class Ceiling(Result):
     _keys: Float | None = field(default=None, repr=False)  # for the picture
 
     def __str__(self) -> str:
-        said = [f"Key {self.key} (keys are counted from 0) can get at most {self._bound_text(SHOWN)} of the attention."]
-        return "\n".join([*said, *self._why(), *self._how_near(SHOWN), CHECKED.partition(" Keys")[0]])
+        said = [f"Key {self.key} can get at most {self._bound_text(SHOWN)} of the attention."]
+        return "\n".join([*said, *self._why(), *self._how_near(SHOWN), CHECKED])
 
     def details(self) -> str:
         """Every digit, and in which arithmetic the certificate was rechecked."""
-        lines = [f"Key {self.key} (keys are counted from 0) can get at most {self._bound_text()} of the attention."]
+        lines = [f"Key {self.key} can get at most {self._bound_text()} of the attention (keys are counted from 0)."]
         return "\n".join([*lines, *self._how_near(DIGITS), _recheck_sentence(self.verification)])
 
     def _why(self) -> list[str]:
@@ -209,16 +214,14 @@ class Ceiling(Result):
     def _how_near(self, digits: int) -> list[str]:
         lines = []
         if self.norm == 0:
-            lines.append("The zero query, which spreads attention evenly, comes to that.")
+            lines.append("The zero query, which spreads attention evenly, reaches it.")
         elif self.query is not None and self.norm is not None:
             norm = at_most(self.norm, min(digits, 6))
             lines.append(f"A query of norm {norm} reaches {at_least(self.reached, digits)}.")
             if _is_rounded(self):
                 lines.append("Floats are too coarse for it: the certificate has it as exact rationals.")
         else:
-            lines.append(
-                "The direction that does it is exact (whole numbers in the certificate): floats are too coarse for it."
-            )
+            lines.append("A query reaches it that floats are too coarse for: the certificate has it as whole numbers.")
         if self.budget_norm is not None and self.budget_ceiling is not None:
             most = at_most(self.budget_ceiling, digits)
             lines.append(f"With queries of norm up to {in_full(self.budget_norm)} the most is {most}.")
@@ -253,11 +256,21 @@ class Ceilings(Result):
         lowest = sorted(self.rows, key=lambda row: (row.ceiling, row.key))[:LOWEST]
         left = len(self.rows) - len(lowest)
         more = [f"... and {left} more keys with ceilings as high or higher: details() shows them."] if left else []
-        return "\n".join([*self._table(lowest, SHOWN), *more, *self._closing_lines()])
+        return "\n".join([self._verdict(), *self._table(lowest, SHOWN), *more, *self._closing_lines()])
 
     def details(self) -> str:
         """Every key, in the order of the keys."""
-        return "\n".join([*self._table(self.rows, DIGITS), *self._closing_lines()])
+        return "\n".join([self._verdict(), *self._table(self.rows, DIGITS), *self._closing_lines()])
+
+    def _verdict(self) -> str:
+        below = [row for row in self.rows if row.ceiling < 1]
+        if not below:
+            return f"No key has a ceiling below 1, of {len(self.rows):,}{_open_text(self.unanswered)}."
+        lowest = min(below, key=lambda row: (row.ceiling, row.key))
+        return (
+            f"{len(below):,} of {len(self.rows):,} keys have a ceiling below 1; the lowest is "
+            f"{lowest._bound_text(SHOWN)}, of key {lowest.key}{_open_text(self.unanswered)}."
+        )
 
     def _table(self, rows: Sequence[Ceiling], digits: int) -> list[str]:
         lines = [f"{'key':>6}  {'ceiling':>11}  {'in hull':>7}  {'copies':>6}"]
@@ -272,7 +285,11 @@ class Ceilings(Result):
 
     def _closing_lines(self) -> list[str]:
         lines = [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
-        return [*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."]
+        return [*lines, CERTIFIED]
+
+
+def _open_text(unanswered: dict[int, str]) -> str:
+    return f"; {len(unanswered):,} could not be decided" if unanswered else ""
 
 
 def summary_sentence(design: Design) -> str:
@@ -401,4 +418,4 @@ def _query_text(query: Float | None, *, exact: bool, digits: int = 6) -> str:
     shown = "[" + ", ".join(f"{x:.{digits}g}" for x in query[:8]) + ", ..." * (len(query) > 8) + "]"
     if exact:
         return f"{shown}, rounded: only its exact digits do it, which to_json() has"
-    return f"{shown} ({len(query)} number{'s' * (len(query) != 1)}; to_json() has every digit)"
+    return f"{shown} (to_json() has every digit)"

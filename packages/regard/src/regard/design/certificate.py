@@ -57,7 +57,8 @@ class Claim(StrEnum):
     CEILING = "ceiling"
 
 
-REAL, VECTOR = int | float, np.ndarray | tuple
+NOTHING = type(None)
+FIGURE, VECTOR = (int, float, NOTHING), (np.ndarray, tuple)
 LISTS = {"designs", "ceilings"}  # what a file of several answers calls them
 PROOFS = ("dual", "combination", "direction")  # the fields that nothing but a certificate has
 HEAD = ("format", "question", "claim", "scale", "allowed", "data")
@@ -71,12 +72,12 @@ USED = {
 }
 
 
-def _check_kinds(part: object, **kinds: Any) -> None:
+def _check_kinds(part: object, kinds: Mapping[str, tuple[type, ...]]) -> None:
     """Refuse fields of another kind than declared: `dataclasses.replace` lets anybody put anything into them."""
     for name, kind in kinds.items():
         value = getattr(part, name)
-        if isinstance(value, bool) or not isinstance(value, kind):
-            wanted = getattr(kind, "__name__", kind)
+        if type(value) not in kind and (isinstance(value, bool) or not isinstance(value, kind)):
+            wanted = " or ".join("None" if one is NOTHING else one.__name__ for one in kind)
             what = f"A certificate's {name!r} must be of type {wanted}; it is {_short(value)}"
             raise InputError(f"{what}: leave it as the verb returned it.")
 
@@ -93,8 +94,7 @@ class Request:
     max_norm: float | None = None
 
     def __post_init__(self) -> None:
-        figure = REAL | None
-        _check_kinds(self, verb=Verb, keys=tuple, target=np.ndarray | None, eps=figure, kl=figure, max_norm=figure)
+        _check_kinds(self, REQUEST_KINDS)
 
     def to_dict(self) -> dict[str, Any]:
         said: dict[str, Any] = {"verb": self.verb.value}
@@ -116,7 +116,7 @@ class Balance:
     basis: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_kinds(self, weights=VECTOR, mixture=VECTOR, basis=tuple | None)
+        _check_kinds(self, BALANCE_KINDS)
 
     def non_negative(self) -> bool:
         """Reading sees to it that both are; what a solver has made, nobody has read."""
@@ -152,10 +152,7 @@ class Certificate:
     ceiling: float | None = None
 
     def __post_init__(self) -> None:
-        _check_kinds(self, question=Request, claim=Claim, scale=REAL, allowed=tuple | None, shape=tuple, sha256=str)
-        _check_kinds(self, **dict.fromkeys(("query", "direction"), VECTOR | None))
-        _check_kinds(self, **dict.fromkeys(("dual", "combination"), Balance | None))
-        _check_kinds(self, **dict.fromkeys(FIGURES, REAL | None))
+        _check_kinds(self, CERTIFICATE_KINDS)
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as JSON holds it."""
@@ -181,6 +178,22 @@ class Certificate:
     def from_dict(cls, given: Mapping[str, Any]) -> Certificate:
         """Read strictly; whatever is missing, malformed or not used by the claim is refused in one sentence."""
         return _Reader(given).certificate()
+
+
+REQUEST_KINDS = {"verb": (Verb,), "keys": (tuple,), "target": (np.ndarray, NOTHING)}
+REQUEST_KINDS |= dict.fromkeys(("eps", "kl", "max_norm"), FIGURE)
+BALANCE_KINDS = {"weights": VECTOR, "mixture": VECTOR, "basis": (tuple, NOTHING)}
+CERTIFICATE_KINDS: dict[str, tuple[type, ...]] = {
+    "question": (Request,),
+    "claim": (Claim,),
+    "scale": (int, float),
+    "allowed": (tuple, NOTHING),
+    "shape": (tuple,),
+    "sha256": (str,),
+    **dict.fromkeys(("query", "direction"), (*VECTOR, NOTHING)),
+    **dict.fromkeys(("dual", "combination"), (Balance, NOTHING)),
+    **dict.fromkeys(FIGURES, FIGURE),
+}
 
 
 def fingerprint(keys: Float) -> str:

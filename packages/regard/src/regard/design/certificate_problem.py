@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import flint
@@ -33,6 +33,13 @@ def demand_sharpness(asked: Request) -> float:
     if asked.verb is Verb.COPY:
         return 1.0
     return (asked.eps or 0.0) / max(len(asked.keys), 1) if asked.verb is Verb.SHARE else asked.kl or 0.0
+
+
+@lru_cache(maxsize=64)  # many answers have one demand
+def _log_of_demand(total: Fraction, eps: float) -> flint.arb:
+    """ln(s + eps), with as many bits more as tell s + eps from s."""
+    with flint.ctx.workprec(LIMIT_BITS + max(0, -math.frexp(eps)[1])):
+        return flint.arb(flint.fmpq(total.numerator, total.denominator)).log()
 
 
 class Level(Protocol):
@@ -69,19 +76,24 @@ class CertificateProblem:
         self.certificate, self.strict = certificate, strict
         self.verb, self.eps, self.scale = question.verb, question.eps, certificate.scale
         self.keys, self.masked, self.known_top = keys, certificate.allowed is not None, top
-        rows = np.array(certificate.allowed, dtype=np.intp) if self.masked else np.arange(len(keys))
         self.chosen = np.array(question.keys, dtype=np.intp)
         self.anchors = keys[self.chosen]
-        others = np.ones(len(keys), dtype=bool)
-        others[self.chosen] = False
-        self.competing = rows
-        if self.verb is Verb.COPY:
-            self.competing = np.sort(rows[others[rows]]) if self.masked else np.flatnonzero(others)
-        self.target = None if question.target is None else question.target[rows]
-        # keys @ query and keys^T weights of this certificate, enclosed, where they were made together with others
-        self.enclosed_scores: evaluate.Enclosure | None = None
-        self.added: evaluate.Enclosure | None = None
+        self.target = None if question.target is None else question.target[self._rows()]
+        self.figures: evaluate.CopyFigures | None = None  # of a copying query, where they were made with others'
         self.plain_scores: Float | None = None  # k.q of all keys for the last query, where a plain product was made
+
+    def _rows(self) -> NDArray[np.intp]:
+        allowed = self.certificate.allowed
+        return np.arange(len(self.keys)) if allowed is None else np.array(allowed, dtype=np.intp)
+
+    @cached_property
+    def competing(self) -> NDArray[np.intp]:
+        """The keys that compete: all allowed ones, for copying without the chosen one."""
+        if self.verb is not Verb.COPY:
+            return self._rows()
+        others = np.ones(len(self.keys), dtype=bool)
+        others[self.chosen] = False
+        return np.sort(self._rows()[others[self._rows()]]) if self.masked else np.flatnonzero(others)
 
     @cached_property
     def points(self) -> Float:
@@ -133,9 +145,7 @@ class CertificateProblem:
         """The value of F that the question asks for: ln eps, ln(|S| + eps), or the KL itself."""
         if self.verb is Verb.MATCH:
             return flint.arb(self.certificate.question.kl)
-        total = self.total_asked()
-        with flint.ctx.workprec(LIMIT_BITS + max(0, -math.frexp(self.eps or 1.0)[1])):
-            return flint.arb(flint.fmpq(total.numerator, total.denominator)).log()
+        return _log_of_demand(self.total_asked(), self.eps or 1.0)
 
     def meets(self, query: Numbers, level: Level) -> bool:
         """Does the query meet the demand? The zero query weighs all keys alike, so counting decides it exactly."""
@@ -159,7 +169,7 @@ class CertificateProblem:
         asked = {"eps": question.eps, "kl": question.kl, "max_norm": question.max_norm}
         about = ", ".join(f"{name} {in_full(value)}" for name, value in asked.items() if value is not None)
         chosen = ", ".join(map(str, question.keys))
-        what = f"key{'s' * (len(question.keys) > 1)} {chosen} (counted from 0)" if chosen else "the target stored in it"
+        what = f"key{'s' * (len(question.keys) > 1)} {chosen}" if chosen else "the target stored in it"
         name = self.verb.value
         verb = f"the most that can ever be done: {name}" if self.certificate.claim is Claim.CEILING else name
         masked = "" if self.certificate.allowed is None else ", with a mask"
@@ -205,8 +215,11 @@ class FloatLevel:
             elif len(weights) < len(points):  # the key to copy competes with weight zero
                 weights = problem.among_all(weights)
             length = evaluate.slack_above(
-                points, weights, self.anchors, mixture, refine=self.refine, top=top, places=places, added=problem.added
+                points, weights, self.anchors, mixture, refine=self.refine, top=top, places=places
             )
+        return self._scaled(length)
+
+    def _scaled(self, length: float) -> flint.arb:
         return flint.arb(self.scale * length * (1 + 4 * rigor.U) + rigor.TINY)
 
     def _leads(self, anchors: Float, query: Float) -> Iterator[tuple[Float, Float]]:
@@ -227,9 +240,8 @@ class FloatLevel:
             scores, error = rigor.dot_enclosure(problem.points, query)
         else:
             top = problem.top
-            scores, error = problem.enclosed_scores or rigor.dot_enclosure(
-                problem.keys, query, top=top, enough=problem.unseen / self.scale
-            )
+            enough = problem.unseen / self.scale
+            scores, error = rigor.dot_enclosure(problem.keys, query, top=top, enough=enough)
             if np.isfinite(error).all():  # else something overflowed, and a score says nothing
                 problem.plain_scores = scores
             if len(problem.competing) < len(scores):
@@ -258,6 +270,26 @@ class FloatLevel:
         """H(p) of the target, enclosed: in floats where that is quick, in balls where digits count."""
         target = np.zeros(0) if self.target is None else self.target[self.target > 0]
         return evaluate.entropy_ball(target) if self.strict or self.refine else evaluate.entropy_floats(target)
+
+
+class CopyLevel(FloatLevel):
+    """Plain float64 for a copying query whose figures were made together with others'."""
+
+    def __init__(self, problem: CertificateProblem, figures: evaluate.CopyFigures) -> None:
+        super().__init__(problem, refine=False)
+        self.figures, self.blur = figures, figures.blur
+
+    def norm(self, query: Numbers) -> float:
+        return self.figures.norm
+
+    def value(self, query: Numbers) -> flint.arb:
+        return self.figures.total.log()
+
+    def entropy(self, weights: Numbers) -> flint.arb:
+        return self.figures.entropy
+
+    def slack(self, balance: Balance) -> flint.arb:
+        return super().slack(balance) if self.figures.slack is None else self._scaled(self.figures.slack)
 
 
 def _floats(numbers: Numbers) -> Float:

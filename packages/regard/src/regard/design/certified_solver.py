@@ -19,14 +19,14 @@ from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Design, drawable_keys
 from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
 from regard.design.certificate_problem import demand_sharpness
-from regard.design.evaluate import norm_above
+from regard.design.evaluate import norm_above, norms_above
 from regard.design.even_shares import shortest_even
 from regard.design.obstruction import unreachable_proofs
 from regard.design.question import Geometry, Question, Rows, UncopiedGeometry, geometry, uncopied_geometry
 from regard.design.shifted_keys import ShiftedKeys
 from regard.design.shortest import shortest
 from regard.design.stated_result import attention, attention_weights
-from regard.design.textbook import Textbook, textbook_query
+from regard.design.textbook import ClosedForms, Textbook
 from regard.design.verification import Verification, recheck, recheck_together
 from regard.design.wording import at_most, in_full
 from regard.errors import CouldNotFindOut
@@ -34,6 +34,7 @@ from regard.rigor import TINY, choose_basis, margins
 
 GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
 SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check fits in between
+ROUGH = 1e-3  # the gap of a search that was given up: the check would only take long to refuse it
 HAIRS = (1e-12, 1e-11, 1e-10)  # by how much the solver's query is lengthened before the quick check
 CHECK_BLUR = 4e-14  # nats: about what the quick check cannot tell apart, for each nat that a query works against
 NUDGES = (4e-16, 4e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 4e-10, 9e-10)  # outwards from the norm that is necessary
@@ -104,7 +105,7 @@ def _solutions(question: Question, place: Place, *, patient: bool) -> Iterator[S
     if len(anchors) == 1 or isinstance(points, ShiftedKeys):
         # a single anchor is the origin
         single = attempt(lambda: shortest(points, question.limit(), gap=SOLVER_GAP, patient=patient))
-        if single is not None:
+        if single is not None and (patient or single.gap < ROUGH):
             yield single.query, single.upper, Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
         if not patient:
             return
@@ -136,8 +137,11 @@ def certify_together(
     questions: Sequence[Question], queries: Sequence[Float], duals: Sequence[Balance]
 ) -> list[Design | None]:
     """`certify_shortest` of several copies on the same keys, all allowed; None where one look is not enough."""
-    asked = list(zip(questions, queries, duals, strict=True))
-    made = [_shortest_certificate(asks, query * (1 + _lengthenings(asks)[0]), dual) for asks, query, dual in asked]
+    longer = np.stack(queries) * (1 + _lengthenings(questions[0])[0])  # copies are equally sharp demands
+    made = [
+        question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=norm, gap=GAP)
+        for question, query, dual, norm in zip(questions, longer, duals, norms_above(longer), strict=True)
+    ]
     checked = recheck_together(made, questions[0].keys, top=questions[0].top)
     return [
         design_result(question, *_state_bounds(certificate, verification)) if verification.holds else None
@@ -350,5 +354,11 @@ def design_result(question: Question, made: Certificate, verification: Verificat
 def _textbook(question: Question, query: Float | None) -> Textbook | None:
     if question.eps is None or question.scale != 1 or query is None or not query.any():
         return None
-    keys = question.keys if len(question.rows) == len(question.keys) else question.keys[question.rows]
-    return textbook_query(keys, np.searchsorted(question.rows, question.chosen).tolist(), question.eps)
+    places = np.searchsorted(question.rows, question.chosen).tolist()
+    forms = question.forms or closed_forms(question.keys, question.rows, places)
+    return forms.query(places, question.eps)
+
+
+def closed_forms(keys: Float, rows: Rows, places: Sequence[int]) -> ClosedForms:
+    """The closed forms of the allowed keys; places: of the chosen keys among them."""
+    return ClosedForms(keys if len(rows) == len(keys) else keys[rows], places)

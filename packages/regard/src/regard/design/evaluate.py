@@ -9,18 +9,29 @@ which is a hundred times faster for long vectors and assumes that its exp and lo
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import flint
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.array_types import Float
-from regard.rigor import SLACK, U, dot_enclosure, exact_sum, largest, next_up, row_chunks
+from regard.rigor import (
+    SLACK,
+    TINY,
+    U,
+    dot_enclosure,
+    dot_enclosures,
+    exact_sum,
+    exact_sums,
+    largest,
+    next_up,
+    row_chunks,
+)
 from regard.rigor.balls import above as above
 from regard.rigor.balls import below as below
 
 Rows = NDArray[np.intp]
-Enclosure = tuple[Float, Float]  # midpoints and radii
 
 COLUMNS = 1 << 20  # numbers copied at once where columns are added with care: 8 MB
 WIDE = 1e-11  # share of rounding in a length: beyond it the narrower radii are worth reading the keys once more
@@ -38,9 +49,15 @@ def sum_exp(mid: Float, rad: Float, *, strict: bool) -> flint.arb:
         return flint.arb(math.inf)  # the enclosure overflowed: nothing is known
     if strict:
         return sum((flint.arb(float(x)).exp() for x in highest), flint.arb(0))
-    if len(highest) and highest.max() > 600:  # their sum could overflow
-        return flint.arb(math.inf)
-    return flint.arb(exact_sum(np.exp(highest)) * (1 + 2 * (LIBRARY_ULPS + 2) * U) + len(highest) * 1e-300)
+    return flint.arb(_sums_of_exp(highest[None])[0])
+
+
+def _sums_of_exp(highest: Float) -> list[float]:
+    """Numbers at or above the sums of exp of each row, from NumPy's exp; infinite where they could overflow."""
+    over = ~(highest.max(axis=1, initial=-math.inf) <= 600)
+    sums = exact_sums(np.exp(np.where(over[:, None], 0.0, highest) if over.any() else highest))
+    most, count = 1 + 2 * (LIBRARY_ULPS + 2) * U, highest.shape[1]
+    return [math.inf if no else one * most + count * 1e-300 for one, no in zip(sums, over.tolist(), strict=True)]
 
 
 def entropy(weights: Float, *, strict: bool) -> flint.arb:
@@ -57,11 +74,17 @@ def entropy(weights: Float, *, strict: bool) -> flint.arb:
 
 def entropy_floats(positive: Float) -> flint.arb:
     """The entropy of positive weights / their sum, enclosed, from NumPy's logarithms."""
-    total = exact_sum(positive)
-    logs = np.log(np.maximum(positive / total, 1e-300))  # what is less than that counts for less than 1e-297
-    value = -exact_sum(positive * logs) / total
-    size = float(np.sum(positive * (np.abs(logs) + 1))) / total * (1 + len(positive) * 2 * U)  # of positive numbers
-    return flint.arb(value, 2 * (LIBRARY_ULPS + 6) * U * size + len(positive) * 1e-297)
+    return _entropies(positive[None], [exact_sum(positive)])[0]
+
+
+def _entropies(weights: Float, totals: list[float]) -> list[flint.arb]:
+    """The entropy of each row of non-negative weights / its total, enclosed; what is 0 adds nothing."""
+    whole, n = np.array(totals), weights.shape[1]
+    logs = np.log(np.maximum(weights / whole[:, None], 1e-300))  # what is less than that counts for less than 1e-297
+    sums = exact_sums(weights * logs)
+    sizes = (weights * (np.abs(logs) + 1)).sum(axis=1) / whole * (1 + n * 2 * U)  # of positive numbers
+    errors = 2 * (LIBRARY_ULPS + 6) * U * sizes + n * 1e-297
+    return [flint.arb(-x / w, r) for x, w, r in zip(sums, totals, errors.tolist(), strict=True)]
 
 
 def entropy_ball(positive: Float) -> flint.arb:
@@ -86,11 +109,71 @@ def mean_above(shares: Float, mid: Float, rad: Float) -> flint.arb:
 
 def norm_above(vector: Float) -> float:
     """An upper bound of the Euclidean length; exact sums, so only a few roundings to allow for."""
-    top = float(np.abs(vector).max(initial=0.0))
-    if top == 0:
-        return 0.0
-    unit = math.ldexp(1.0, math.frexp(top)[1] - 1)  # a power of two, so that scaling is exact and nothing overflows
-    return unit * math.sqrt(exact_sum((vector / unit) ** 2)) * (1 + 8 * U) + 1e-323
+    return norms_above(vector[None])[0]
+
+
+def norms_above(rows: Float) -> list[float]:
+    """`norm_above` of every row."""
+    tops = np.abs(rows).max(axis=1, initial=0.0)
+    units = np.ldexp(1.0, np.frexp(tops)[1] - 1)  # powers of two, so that scaling is exact and nothing overflows
+    sums = exact_sums((rows / units[:, None]) ** 2)
+    return [
+        unit * math.sqrt(one) * (1 + 8 * U) + 1e-323 if top else 0.0
+        for unit, one, top in zip(units.tolist(), sums, tops.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class CopyFigures:
+    """What the check of one copying query needs, from the safe side; `slack` is None where it takes more care."""
+
+    norm: float
+    total: flint.arb  # sum_i exp(s_i - s_j), from above
+    entropy: flint.arb  # of the weights, from below
+    slack: float | None  # || keys^T w / W - k_j ||, from above
+    scores: Float  # k.q of all keys
+    blur: float  # as of a `Level`
+
+
+def copy_figures(
+    keys: Float, chosen: Rows, queries: Float, weights: Float, *, scale: float, top: float, enough: float
+) -> list[CopyFigures] | None:
+    """The four quantities for several keys to copy, in plain products: the keys are read once for all of them.
+
+    queries: one row for every chosen key. weights: so too, over all keys, 0 for the chosen one. top: the largest
+    absolute value among the keys. enough: as in `dot_enclosure`. None where something leaves the range of floats.
+    """
+    totals = exact_sums(weights)
+    if not all(1e-100 < total < 1e100 for total in totals):
+        return None
+    places = np.arange(len(chosen))
+    scores, errors = dot_enclosures(keys, queries, top=top, enough=enough)
+    if not (np.isfinite(scores).all() and np.isfinite(errors).all()):
+        return None
+    lead = scores[places, chosen][:, None] - scores
+    rad = (errors + errors[places, chosen][:, None]) * (1 + 4 * U) + 2 * U * np.abs(lead)
+    if scale != 1:
+        lead = scale * lead
+        rad = (scale * rad + 2 * U * np.abs(lead)) * (1 + 4 * U) + TINY
+    rad[places, chosen] = 0.0
+    blurs = 2 * rad.max(axis=1)
+    rad -= lead
+    rad[places, chosen] = -math.inf  # a key does not compete with itself
+    sums = _sums_of_exp(next_up(rad))
+    slacks = _plain_slacks(keys, weights, np.array(totals), keys[chosen], top)
+    rows = zip(norms_above(queries), sums, _entropies(weights, totals), slacks, scores, blurs.tolist(), strict=True)
+    return [CopyFigures(n, flint.arb(x), h.lower(), s, k, b) for n, x, h, s, k, b in rows]
+
+
+def _plain_slacks(keys: Float, weights: Float, totals: Float, anchors: Float, top: float) -> list[float | None]:
+    """|| keys^T w / W - a || from above for rows of weights w and anchors a; None where rounding is too much of it."""
+    added, errors = dot_enclosures(keys.T, weights, top=top, enough=math.inf)
+    less = totals[:, None] * anchors
+    mid = np.abs(added - less)
+    rad = (errors + U * (3 * np.abs(less) + mid)) * (1 + 8 * U)
+    sharp = rad.sum(axis=1) <= WIDE * mid.sum(axis=1)
+    lengths = zip(norms_above(mid + rad), totals.tolist(), sharp.tolist(), strict=True)
+    return [_stretch(length, total, top, keys.shape[1]) if good else None for length, total, good in lengths]
 
 
 def slack_above(
@@ -102,22 +185,20 @@ def slack_above(
     refine: bool,
     top: float | None = None,
     places: Rows | None = None,
-    added: Enclosure | None = None,
 ) -> float:
     """An upper bound of || sum_i w_i k_i / W - sum_m mu_m a_m / M ||, with W = sum w and M = sum mu.
 
     mu is first brought to the total W: by a factor, and the rest (a rounding error) put on its largest entry, which
     changes the mixture within its own simplex; so the bound is that of a mixture, not necessarily the stored one.
     top: the largest absolute value among the keys, from a caller that has it. places: where the anchors stand among the
-    keys, if they do: near weights and mixture then need one plain product, with their difference. added: the plain
-    keys^T weights, from a caller that has it.
+    keys, if they do: near weights and mixture then need one plain product, with their difference.
     """
     total = exact_sum(weights)
     if total == 0:
         return 0.0  # nothing competes
     top = largest(keys) if top is None else top
     if len(anchors) == 1 and not refine:  # it is the mixture, whatever the number
-        return _plain_length_above(keys, weights, total, top=top, less=total * anchors[0], added=added)
+        return _plain_length_above(keys, weights, total, top=top, less=total * anchors[0])
     scaled = mixture * (total / exact_sum(mixture))
     rest = exact_sum(np.concatenate([weights, -scaled]))  # correctly rounded, so total = sum(scaled) + rest to 2^-106
     heaviest = int(np.argmax(scaled))
@@ -162,16 +243,14 @@ def _plain_length_above(
     top: float,
     less: Float | float = 0.0,
     off: float = 0.0,
-    added: Enclosure | None = None,
 ) -> float:
     """An upper bound of || keys^T coefficients - less || / total in plain products.
 
     less: d numbers, each off by two roundings at most. off: what the coefficients are off by, added up. Where two sides
-    are near each other, their difference has less to round than either. added: the product, if it is there.
+    are near each other, their difference has less to round than either.
     """
     for enough in (math.inf, 0.0):
-        ready = added if enough else None  # its radius may be the quick one
-        part, error = ready or dot_enclosure(keys.T, coefficients, top=top, enough=enough)
+        part, error = dot_enclosure(keys.T, coefficients, top=top, enough=enough)
         mid = part - less
         rad = (error + SLACK * off * top + U * (3 * np.abs(less) + np.abs(mid))) * (1 + 8 * U)
         if rad.sum() <= WIDE * np.abs(mid).sum():
@@ -216,5 +295,8 @@ def _length_above(parts: list[tuple[Float, Float]], total: float, *, refine: boo
 
 def _length(mid: Float, rad: Float, total: float, size: float) -> float:
     """An upper bound of ||x|| / total for all x within rad of mid; size: of the rows; 2^-106 of them may be missing."""
-    rounding = 4 * U * U * size * math.sqrt(len(mid)) * total
-    return (norm_above(np.abs(mid) + rad) + rounding) / total * (1 + 8 * U)
+    return _stretch(norm_above(np.abs(mid) + rad), total, size, len(mid))
+
+
+def _stretch(length: float, total: float, size: float, dimensions: int) -> float:
+    return (length + 4 * U * U * size * math.sqrt(dimensions) * total) / total * (1 + 8 * U)

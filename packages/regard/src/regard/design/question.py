@@ -15,6 +15,7 @@ from regard.array_types import Float
 from regard.arrays import check_array, refuse_rounded
 from regard.design.certificate import Certificate, Claim, Digest, Request, Verb
 from regard.design.shifted_keys import ShiftedKeys
+from regard.design.textbook import ClosedForms
 from regard.errors import InputError
 from regard.rigor import check_arithmetic, largest, row_blocks
 
@@ -39,6 +40,7 @@ class Question:
     max_norm: float | None = None
     top: float | None = None  # the largest absolute value among the keys, where it is known
     digest: Digest | None = None  # of the keys, where several questions are about the same
+    forms: ClosedForms | None = None  # of the allowed keys, likewise
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "digest", self.digest or Digest(self.keys))

@@ -31,6 +31,9 @@ STIFFEST = 1e26  # the multiplier beyond which curvature is noise
 SMALL = 8  # dimensions up to which loading SciPy takes longer than it saves
 HOPELESS = 1e13  # a norm (in units of the largest row) beyond which no float64 query proves anything
 OUT_OF_REACH = 1e3  # the bound is so many times farther off than a Newton step on f alone would bring it
+# for so many iterations it must seem so; of few numbers longer, since these are cheap, and one key that dwarfs the
+# others makes the first steps short
+SEEN, FEW, SEEN_OF_FEW = 2, 1 << 14, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,8 @@ def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10, pat
     ([5.298317, 0.0], 5.298317)
     """
     search = _Search(rows, bound)
-    while search.is_unfinished(gap) and (patient or search.out_of_reach < 2):
+    seen = SEEN_OF_FEW if rows.shape[0] * rows.shape[1] <= FEW else SEEN
+    while search.is_unfinished(gap) and (patient or search.out_of_reach < seen):
         search.step()
         search.update_bounds()
         search.learn_curvature()
@@ -156,6 +160,10 @@ class _Search:
         last, self.error = self.error, self.off_path + abs(self.value - self.bound) / max(1.0, abs(self.bound))
         # slow: less than a factor of 3 in one iteration
         stalled = (self.error > 0.3 * last and not self.fresh) or (self.iteration == 1 and self.error > 0.3)
+        if self.cut and self.fresh:  # the sample was too coarse: its first step already promised too much
+            n, d = self.rows.shape
+            self.sample = min(n, 2 * self.sample)
+            self.rebuild_price = rebuild_cost(n, d, self.sample)
         self.age += 1
         self.fresh = (self.cut or stalled) and self.age > self.rebuild_price
         if self.fresh:

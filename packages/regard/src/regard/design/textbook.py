@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log, sqrt
 
 import numpy as np
@@ -75,32 +76,51 @@ def shortest_for_orthonormal(keys: Float, indices: Sequence[int], eps: float) ->
 
 def textbook_query(keys: Float, indices: Sequence[int], eps: float) -> Textbook | None:
     """The closed form whose assumption these keys (n x d) meet (to 1e-9), or None."""
-    if len(keys) > keys.shape[1] and len(indices) > 1:
-        return None  # more keys than dimensions: not orthonormal, and sharing has no other closed form
-    n, s = len(keys), len(indices)
-    if n <= keys.shape[1] and np.abs(keys @ keys.T - np.eye(n)).max() <= TOLERANCE:
-        query = sharing_query(keys, indices, eps)
-        promised = max(log(n - s) - log(eps), 0.0) * sqrt(s) if n > s else 0.0
-        return Textbook("T times the sum of the chosen keys (orthonormal keys)", query, _norm(query), promised)
-    if s == 1 and _is_unit_and_separated(keys, indices[0]):
-        query = copying_query(keys, indices[0], eps)
-        name = "2 ln(n/eps) times the key (unit keys, the others at distance 1 or more)"
-        return Textbook(name, query, _norm(query), 2 * (log(n) - log(eps)))
-    return None
+    return ClosedForms(keys, indices).query(indices, eps)
 
 
-def _is_unit_and_separated(keys: Float, index: int) -> bool:
-    """Are all keys of length 1, and all others at distance 1 or more from this one? The first that is not ends it."""
-    own, near = keys[index], 0
-    if not _unit(np.vecdot(keys[:FEW], keys[:FEW])):  # nearly always the first few say no
-        return False
-    for some in row_chunks(len(keys), keys.shape[1]):
-        block = keys[some]
-        squares = np.vecdot(block, block)
-        near += int((squares + own @ own - 2 * (block @ own) < 1 - TOLERANCE).sum())
-        if near > 1 or not _unit(squares):  # it is near itself
-            return False
-    return near == 1
+class ClosedForms:
+    """Which closed form some keys allow, for several questions: what all of them need is found out once."""
+
+    def __init__(self, keys: Float, chosen: Sequence[int]) -> None:
+        self.keys, self.chosen = keys, list(chosen)  # of these keys one or several are asked about at a time
+
+    def query(self, indices: Sequence[int], eps: float) -> Textbook | None:
+        """As `textbook_query`; indices: among the chosen ones."""
+        keys, s = self.keys, len(indices)
+        n = len(keys)
+        if n > keys.shape[1] and s > 1:
+            return None  # more keys than dimensions: not orthonormal, and sharing has no other closed form
+        if self._orthonormal:
+            query = sharing_query(keys, indices, eps)
+            promised = max(log(n - s) - log(eps), 0.0) * sqrt(s) if n > s else 0.0
+            return Textbook("T times the sum of the chosen keys (orthonormal keys)", query, _norm(query), promised)
+        if s == 1 and indices[0] in self._separated:
+            query = copying_query(keys, indices[0], eps)
+            name = "2 ln(n/eps) times the key (unit keys, the others at distance 1 or more)"
+            return Textbook(name, query, _norm(query), 2 * (log(n) - log(eps)))
+        return None
+
+    @cached_property
+    def _orthonormal(self) -> bool:
+        keys = self.keys
+        return len(keys) <= keys.shape[1] and bool(np.abs(keys @ keys.T - np.eye(len(keys))).max() <= TOLERANCE)
+
+    @cached_property
+    def _separated(self) -> set[int]:
+        """The chosen keys with all others at distance 1 or more; none where some key is not of length 1."""
+        keys = self.keys
+        if not _unit(np.vecdot(keys[:FEW], keys[:FEW])):  # nearly always the first few say no
+            return set()
+        own = keys[self.chosen]
+        lengths, near = np.vecdot(own, own), np.zeros(len(own), dtype=np.intp)
+        for some in row_chunks(len(keys), keys.shape[1]):
+            block = keys[some]
+            squares = np.vecdot(block, block)
+            near += (squares[:, None] + lengths - 2 * (block @ own.T) < 1 - TOLERANCE).sum(axis=0)
+            if near.min() > 1 or not _unit(squares):  # each is near itself
+                return set()
+        return {index for index, count in zip(self.chosen, near.tolist(), strict=True) if count == 1}
 
 
 def _unit(squares: Float) -> bool:

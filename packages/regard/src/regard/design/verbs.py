@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,7 @@ from regard.design.certified_solver import (
     attempt,
     certify_shortest,
     certify_together,
+    closed_forms,
     solve,
 )
 from regard.design.many_targets import shortest_together
@@ -35,7 +37,8 @@ from regard.errors import CouldNotFindOut, InputError
 # Where targets are solved one by one: a product with keys of few dimensions costs less than its exponentials, so there
 # is nothing to share, and of so many keys in so few dimensions a good part cannot win (benchmarks/bench_design_many).
 MANY_KEYS, FEW_DIMENSIONS = 5000, 32
-CHECKED_TOGETHER = 1 / 16  # answers for each dimension: as many scores of all keys are held beside the keys
+CHECKED_TOGETHER = 1 / 8  # answers for each dimension: as many scores of all keys are held beside the keys
+IN_CACHE = 1 << 15  # scores: up to so many are held in any case
 
 
 def copy(
@@ -130,10 +133,10 @@ def copy_many(
     array, rows, top = checked_keys(keys, allowed, scale)
     chosen = checked_indices(indices, len(array), rows)
     eps = _demand(eps, None, "eps")[0] or 0.0
-    digest = Digest(array)
-    questions = [
-        Question(Verb.COPY, array, rows, (j,), None, float(scale), eps=eps, top=top, digest=digest) for j in chosen
-    ]
+    shared: dict[str, Any] = {"eps": eps, "top": top, "digest": Digest(array)}
+    if scale == 1:  # else no closed form is about these scores
+        shared["forms"] = closed_forms(array, rows, np.searchsorted(rows, chosen).tolist())
+    questions = [Question(Verb.COPY, array, rows, (j,), None, float(scale), **shared) for j in chosen]
     solutions: list[tuple[Float | None, Float]] = [(None, np.zeros(0))] * len(chosen)
     if len(rows) - 1 > eps and len(chosen) > 1 and not (len(rows) > MANY_KEYS and array.shape[1] < FEW_DIMENSIONS):
         solutions = attempt(lambda: _solve_together(array, rows, chosen, math.log(eps))) or solutions
@@ -157,7 +160,7 @@ def _certify_solutions(questions: list[Question], solutions: list[tuple[Float | 
         if query is not None and np.isfinite(query / questions[place].scale).all()
     ]
     n, d = questions[0].keys.shape
-    everything, size = len(questions[0].rows) == n, max(4, int(d * CHECKED_TOGETHER))
+    everything, size = len(questions[0].rows) == n, max(4, int(d * CHECKED_TOGETHER), IN_CACHE // n)
     for start in range(0, len(found), size):
         some = found[start : start + size]
         if everything:

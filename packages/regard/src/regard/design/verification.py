@@ -40,7 +40,7 @@ from regard.design.certificate import (
     Verb,
     fingerprint,
 )
-from regard.design.certificate_problem import CertificateProblem, FloatLevel, Level
+from regard.design.certificate_problem import CertificateProblem, CopyLevel, FloatLevel, Level
 from regard.design.combination_check import combination_value
 from regard.design.exact_level import AFFORDABLE, ExactLevel
 from regard.design.stated_result import check_stated
@@ -146,29 +146,33 @@ def recheck(
 
     top: `rigor.largest(keys)`, from a caller that has just looked at all of them.
     """
+    rigor.check_arithmetic()
     return _recheck_problem(CertificateProblem(certificate, keys, strict, top), quick=quick, outer=outer)
 
 
 def recheck_together(certificates: Sequence[Certificate], keys: Float, *, top: float | None) -> list[Verification]:
-    """`recheck`, quick, of several shortest copying queries on the same keys, all allowed: these are read together."""
+    """`recheck`, quick, of several shortest copying queries on the same keys, all allowed and of one scale."""
+    rigor.check_arithmetic()
     top = rigor.largest(keys) if top is None else top
     problems = [CertificateProblem(certificate, keys, False, top) for certificate in certificates]
-    weights = [problem.among_all(_present(problem.certificate.dual).weights) for problem in problems]
-    enough = min(problem.unseen / problem.scale for problem in problems)
+    weights = np.zeros((len(problems), len(keys)))
+    for row, problem in zip(weights, problems, strict=True):
+        own, given = int(problem.chosen[0]), _present(problem.certificate.dual).weights
+        row[:own], row[own + 1 :] = given[:own], given[own:]
     queries = np.stack([_present(certificate.query) for certificate in certificates])
-    scores = rigor.dot_enclosures(keys, queries, top=top, enough=enough)
-    added = rigor.dot_enclosures(keys.T, np.stack(weights), top=top, enough=math.inf)
-    verifications = []
-    for place, problem in enumerate(problems):
-        problem.enclosed_scores, problem.added = scores[place], added[place]
-        verifications.append(_recheck_problem(problem, quick=True))
-    return verifications
+    chosen, scale = np.concatenate([problem.chosen for problem in problems]), problems[0].scale
+    enough = problems[0].unseen / scale  # all copy
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = evaluate.copy_figures(keys, chosen, queries, weights, scale=scale, top=top, enough=enough)
+    for problem, figures in zip(problems, made or [None] * len(problems), strict=True):
+        if figures is not None:
+            problem.figures, problem.plain_scores = figures, figures.scores
+    return [_recheck_problem(problem, quick=True) for problem in problems]
 
 
 def _recheck_problem(
     problem: CertificateProblem, *, quick: bool, outer: Mapping[str, Any] | None = None
 ) -> Verification:
-    rigor.check_arithmetic()
     certificate, keys, strict = problem.certificate, problem.keys, problem.strict
     checker = _Checker(certificate, problem, quick=quick)
     # what leaves the range of floats becomes infinite or not a number, and then proves nothing
@@ -211,7 +215,8 @@ class _Checker:
     def _levels(self, *vectors: Numbers | None) -> Iterator[Level]:
         """The arithmetics to try, the cheapest first; rationals leave no choice."""
         if not any(isinstance(vector, tuple) for vector in vectors):
-            yield FloatLevel(self.problem, refine=False)
+            figures = self.problem.figures
+            yield FloatLevel(self.problem, refine=False) if figures is None else CopyLevel(self.problem, figures)
             if self.quick:
                 return
             yield FloatLevel(self.problem, refine=True)

@@ -62,7 +62,7 @@ class CheckedWinnable(Result):
         row, reason = next(iter(self.failed.items()))
         return (
             f"The certificate does not hold: {len(self.failed):,} of {self.checked:,} verdicts could not be proved "
-            f"again; the first is row {row} (counted from 0): {reason}."
+            f"again; the first is row {row}: {reason}."
         )
 
 

@@ -129,25 +129,29 @@ class Winnable(Result):
         write_file(path, self.to_json().encode())
 
     def __str__(self) -> str:
-        count, never, undecided = Counter(self.ways), self.never, self.undecided_rows
-        said = [
-            f"{self.rows - len(never) - len(undecided):,} of {self.rows:,} rows can be the strict argmax of some "
-            f"query, proved in exact arithmetic on the stored {self.dtype} numbers: {count[Way.CENTRED]:,} win with "
-            f"their own direction from the mean, {count[Way.WHITENED]:,} with the whitened one, "
-            f"{count[Way.OWN_QUERY]:,} with a query of their own."
-        ]
+        never, undecided = self.never, self.undecided_rows
+        said = f"{self.rows - len(never) - len(undecided):,} of {self.rows:,} rows can win."
         if never:
-            said.append(
-                f"{_few(never)} can never win: other rows combine to {'it' if len(never) == 1 else 'each'} exactly."
-            )
+            each = "it is exactly a mixture" if len(never) == 1 else "each is exactly a mixture"
+            said += f" {_few(never)} never can: {each} of other rows."
         if undecided:
-            said.append(f"{_few(undecided)} could not be decided.")
+            said += f" {_few(undecided)} could not be decided."
+        lines = [said, f"Proved in exact arithmetic on the stored {self.dtype} numbers (details() shows how)."]
         if self.resumed:
-            said.append(
+            lines.append(
                 f"{self.resumed:,} of these verdicts are an earlier run's, taken from its file as they were: "
                 "save() with verify_winnable() proves everything again."
             )
-        return " ".join(said) + " Rows are counted from 0."
+        return "\n".join(lines)
+
+    def details(self) -> str:
+        """What winning means, and with which queries the rows win."""
+        count = Counter(self.ways)
+        return (
+            "A row wins if some query gives it a strictly larger score than every other row.\n"
+            f"{count[Way.CENTRED]:,} rows win with their own direction from the mean, {count[Way.WHITENED]:,} with the "
+            f"whitened one, {count[Way.OWN_QUERY]:,} with a query of their own. Rows are counted from 0."
+        )
 
 
 def winnable(

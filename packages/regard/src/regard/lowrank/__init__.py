@@ -11,11 +11,23 @@ matrix) and ``certificate.py`` (how it is proved); ``sketches.py`` is for matric
 
 from __future__ import annotations
 
-from regard.lowrank.analysis import Study, Table, study, study_product, study_sketch, table
+from regard.lowrank.analysis import (
+    SoftmaxEffect,
+    Statements,
+    Study,
+    Table,
+    attaining,
+    softmax_effect,
+    statements,
+    study,
+    study_product,
+    study_sketch,
+    table,
+    variation_bound,
+    weight_change,
+)
 from regard.lowrank.certificate import Certificate, certify, residual_above
-from regard.lowrank.coursework_statements import Statements, attaining, statements
 from regard.lowrank.decompose import product_spectrum, spectrum
-from regard.lowrank.effect import SoftmaxEffect, softmax_effect, variation_bound, weight_change
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck
 from regard.lowrank.sketches import Sketch, SketchCheck, sketch
 from regard.lowrank.truncation import Truncation, TruncationCheck

@@ -184,7 +184,7 @@ def callable_of(put: SimpleNamespace, form: dict[str, Any]) -> tuple[Callable[..
     names.append(inspect.Parameter("mask", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None))
     plain = {**form, "library": "numpy", "layout": [], "pair": False, "mask_name": "mask"}
     silent: Any = SimpleNamespace(note=lambda **_: None)
-    return injection.function_replacement(put, plain, None, silent, names), None
+    return injection.function_replacement(put, plain, names, silent), None
 
 
 class _Layer:

@@ -12,6 +12,7 @@ A form is taken for known only if the person's own function equals the right one
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import itertools
@@ -21,6 +22,7 @@ import signal
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +93,6 @@ def load(name: str) -> Any:
     return load_file(HERE / f"{name}.py")
 
 
-def load_right(causal: bool, library: str) -> Any:
-    """The right functions, beside this file."""
-    return load(f"right{'_causal' * causal}_{library}")
-
-
 def load_file(path: Any) -> Any:
     """A Python file as a module."""
     spec = importlib.util.spec_from_file_location(f"regard_{Path(path).stem}", path)
@@ -111,42 +108,37 @@ def load_file(path: Any) -> Any:
 
 def look(task: dict[str, Any], function: Any) -> Any:
     """Write down the form of a function now, of a class when it is first called; nothing is replaced."""
-    original: Any = function
-    write("form.json", {"form": None, "called": not inspect.isclass(function)})
-    library = "torch" if "torch" in sys.modules else "numpy"
+    library, is_class = "torch" if "torch" in sys.modules else "numpy", inspect.isclass(function)
+    write("form.json", {"form": None, "called": not is_class})
     if task["adapter"]:
-        write(
-            "form.json", {"called": True, "form": {"kind": "adapter", "library": library, "causal": False, "mask": {}}}
-        )
-    elif inspect.isclass(function):
-        forward = original.forward
+        form = {"kind": "adapter", "library": library, "causal": False, "mask": {}}
+        write("form.json", {"form": form, "called": True})
+    elif is_class:
+        forward = function.forward
 
         def first_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-            original.forward = forward
+            function.forward = forward
             with keep_random_state(library):
                 write("form.json", {"form": module_form(self, forward, args, kwargs), "called": True})
             return forward(self, *args, **kwargs)
 
-        if hasattr(original, "forward"):
-            original.forward = first_forward
+        if hasattr(function, "forward"):
+            function.forward = first_forward
     else:
         with keep_random_state(library):
-            write("form.json", {"form": function_form(original, library), "called": True})
+            write("form.json", {"form": function_form(function, library), "called": True})
     return None
 
 
-class keep_random_state:  # noqa: N801 - reads as a statement
+@contextlib.contextmanager
+def keep_random_state(library: str) -> Iterator[None]:
     """Random numbers go on afterwards as if nothing had been drawn."""
-
-    def __init__(self, library: str) -> None:
-        self.library = library
-
-    def __enter__(self) -> None:
-        self.before = sys.modules["torch"].get_rng_state() if self.library == "torch" else None
-
-    def __exit__(self, *_: object) -> None:
-        if self.before is not None:
-            sys.modules["torch"].set_rng_state(self.before)
+    before = sys.modules["torch"].get_rng_state() if library == "torch" else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            sys.modules["torch"].set_rng_state(before)
 
 
 def parameters(function: Any) -> list[inspect.Parameter]:
@@ -167,10 +159,7 @@ class Arrays:
     def __init__(self, library: str) -> None:
         self.np = sys.modules["torch"] if library == "torch" else importlib.import_module("numpy")
         self.torch = library == "torch"
-        if self.torch:
-            self.generator = self.np.Generator().manual_seed(1)
-        else:
-            self.generator = self.np.random.default_rng(1)
+        self.generator = self.np.Generator().manual_seed(1) if self.torch else self.np.random.default_rng(1)
 
     def random(self, *shape: int, like: Any = None) -> Any:
         if self.torch:
@@ -200,15 +189,14 @@ def function_form(function: Any, library: str) -> dict[str, Any] | None:
     fillers = [{}] if mask is None or mask.default is not inspect.Parameter.empty else [
         {mask.name: value} for value in (None, np.ones(5, 5), ~np.ones(5, 5))]  # fmt: skip
     for causal, filler in itertools.product((False, True), fillers):
-        right = load_right(causal, library)
+        right = load(f"right{'_causal' * causal}_{library}")
         form: dict[str, Any] = {"kind": "function", "library": library, "causal": causal, "layout": [], "pair": False}
         for lead in ((2,), (2, 3), ()):
             q, k, v = (np.random(*lead, 5, 7) for _ in range(3))
             for turned in (False, True) if len(lead) == 2 else (False,):
                 answer, weights = split(quietly(function, *([turn(x, turned) for x in (q, k, v)]), **filler))
-                if np.is_equal(
-                    answer, turn(drop_axes(right.attend(*map(raise_axes, (q, k, v)), np.ones(1, 1, 1, 1)), q), turned)
-                ):
+                ours = drop_axes(right.attend(*map(raise_axes, (q, k, v)), np.ones(1, 1, 1, 1)), q)
+                if np.is_equal(answer, turn(ours, turned)):
                     form["layout"].append([len(lead) + 2, turned])
                     form["pair"] |= weights is not None
         if form["layout"]:
@@ -230,20 +218,19 @@ def function_masks(function: Any, right: Any, np: Arrays, layout: list[Any], mas
     allowed[0, 3] = allowed[4, 1] = allowed[2, 4] = True
     allowed[3, 0] = False
     answer = turn(drop_axes(right.attend(*map(raise_axes, (q, k, v)), allowed[None, None]), q), turned)
+    return mask_meanings(function, [turn(x, turned) for x in (q, k, v)], mask.name, allowed, answer, np)
+
+
+def mask_meanings(call: Any, given: list[Any], name: str, allowed: Any, answer: Any, np: Arrays) -> dict[str, bool]:
+    """The kinds of mask with which the call returns the answer, each with whether True (1) lets a key be read."""
     found: dict[str, bool] = {}
     for kind, meaning in itertools.product(MASKS, (True, False)):
-        given = write_mask(allowed if meaning else ~allowed, kind, np)
-        got, _ = split(quietly(function, *(turn(x, turned) for x in (q, k, v)), **{mask.name: given}))
+        keep = allowed if meaning else ~allowed
+        mask = np.np.where(keep, 0.0, -np.np.inf) if kind == "added" else keep if kind == "boolean" else keep * 1
+        got, _ = split(quietly(call, *given, **{name: mask}))
         if np.is_equal(got, answer):
             found.setdefault(kind, meaning)
     return found
-
-
-def write_mask(keep: Any, kind: str, np: Arrays) -> Any:
-    """True/False as the kind of mask."""
-    if kind == "added":
-        return np.np.where(keep, 0.0, -np.np.inf)
-    return keep if kind == "boolean" else keep * 1
 
 
 def is_grouped(function: Any, right: Any, np: Arrays, layouts: list[Any], filler: dict[str, Any]) -> bool:
@@ -283,7 +270,7 @@ def module_form(layer: Any, forward: Any, args: tuple[Any, ...], kwargs: dict[st
                 "kind": "module", "library": "torch", "causal": causal, "linear": names_of, "heads": head, "mask": {},
                 "states": len(states), "mask_name": mask.name if mask is not None else None,
             }  # fmt: skip
-            right = load_right(causal, "torch")
+            right = load(f"right{'_causal' * causal}_torch")
             ours = quietly(run_module, right, form, layer, fresh, np.ones(1, 1, 1, 1))
             if ours is not None and np.is_equal(answer, ours[0]):
                 return finish_module_form(form, layer, forward, fresh, weights, ours, right, np)
@@ -300,25 +287,19 @@ def finish_module_form(
     if weights is not None and not kinds:
         return None
     form["weights"] = kinds[0] if kinds else ""
-    q, k, _, _ = ours[1]
-    form["grouped"] = q.shape[-1] != k.shape[-1]
+    form["grouped"] = ours[1][0].shape[-1] != ours[1][1].shape[-1]  # of its queries and its keys
     length, keys = fresh[0].shape[1], fresh[-1].shape[1]
     if form["mask_name"] is None or length < 2:
         return form
     allowed = np.np.tril(np.ones(length, keys))
-    for kind, meaning in itertools.product(MASKS, (True, False)):
-        given = write_mask(allowed if meaning else ~allowed, kind, np)
-        got, _ = split(quietly(forward, layer, *fresh, **{form["mask_name"]: given}))
-        if np.is_equal(got, run_module(right, form, layer, fresh, allowed[None, None])[0]):
-            form["mask"].setdefault(kind, meaning)
+    answer = run_module(right, form, layer, fresh, allowed[None, None])[0]
+    form["mask"] = mask_meanings(forward, [layer, *fresh], form["mask_name"], allowed, answer, np)
     return form
 
 
 def orders(linear: list[str]) -> list[list[str]]:
     """Which linear map may be which: queries, keys, values, output; one for the first three; or no output."""
-    if len(linear) not in (1, 2, 3, 4):
-        return []
-    return [list(one) for one in itertools.permutations(linear)]
+    return [list(one) for one in itertools.permutations(linear)] if len(linear) in (1, 2, 3, 4) else []
 
 
 def run_module(put: Any, form: dict[str, Any], layer: Any, states: list[Any], allowed: Any) -> tuple[Any, Any]:
@@ -388,10 +369,10 @@ def replace(task: dict[str, Any], original: Any, number: int = 0) -> Any:
         path, name = task["adapter"]
         return getattr(load_file(path), name)(plain_attend(put, form, calls), original)
     if form["kind"] == "function":
-        return function_replacement(put, form, original, calls)
+        return function_replacement(put, form, parameters(original), calls)
     forward = original.forward
     if form["kind"] == "plain module":
-        attend = function_replacement(put, form, lambda *a, **k: None, calls, names=parameters(forward))
+        attend = function_replacement(put, form, parameters(forward), calls)
         original.forward = lambda self, *args, **kwargs: attend(*args, **kwargs)
     else:
         original.forward = module_replacement(put, form, forward, calls)
@@ -425,11 +406,8 @@ def plain_attend(put: Any, form: dict[str, Any], calls: Calls) -> Any:
     return attend
 
 
-def function_replacement(
-    put: Any, form: dict[str, Any], original: Any, calls: Calls, names: list[inspect.Parameter] | None = None
-) -> Any:
+def function_replacement(put: Any, form: dict[str, Any], named: list[inspect.Parameter], calls: Calls) -> Any:
     """(q, k, v) or (q, k, v, mask), whatever else is passed."""
-    named = parameters(original) if names is None else names
     signature = inspect.Signature([one.replace(annotation=inspect.Parameter.empty) for one in named])
 
     def attend(*args: Any, **kwargs: Any) -> Any:
@@ -516,9 +494,7 @@ def split(returned: Any) -> tuple[Any, Any]:
 def quietly(function: Any, *args: Any, **kwargs: Any) -> Any:
     """What it returns; None where it refuses: then it has another form."""
     try:
-        if "torch" in sys.modules:
-            with sys.modules["torch"].no_grad():
-                return function(*args, **kwargs)
-        return function(*args, **kwargs)
+        with sys.modules["torch"].no_grad() if "torch" in sys.modules else contextlib.nullcontext():
+            return function(*args, **kwargs)
     except Exception:
         return None

@@ -11,16 +11,11 @@ tried that equals the right function: each differs from it on an input that is k
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,22 +24,15 @@ from typing import Any
 import numpy as np
 
 from regard.errors import CouldNotFindOut, InputError
-from regard.files import read_file
-from regard.mistakes import grouped_and_causal as calls
-from regard.mistakes import injection
 from regard.mistakes.assertions import Assertion, as_written, callable_of, cover, fitting_assertions, run_assertion
 from regard.mistakes.catalogue import catalogue, find_mistake
 from regard.mistakes.mistake import Mistake
 from regard.mistakes.skeletons import SKELETONS
 from regard.mistakes.smallest import replaced_steps, stage_functions
+from regard.mistakes.suite_runner import STAGES, Suite, causal_step, changed_files, first_names, list_files, right_code
 from regard.progress import Progress
 from regard.results import Result
-from regard.strict_json import parse_json
 
-# What no test needs and everybody has; links are copied as links.
-NOT_COPIED = (".git", ".hg", ".venv", "venv", "node_modules", ".tox", ".nox", ".mypy_cache", ".ruff_cache")
-CACHES = ("__pycache__", ".pytest_cache", ".hypothesis", ".benchmarks", ".coverage")
-MOST_BYTES, MOST_FILES = 10**9, 50_000
 ADAPTER = """\
     def adapt(attend, original):          # attend(q, k, v, allowed=None): (..., T, d), True may be read
         class Wrong(original):
@@ -127,9 +115,9 @@ def check_suite(
     module, name = _split_function(function)
     chosen = [find_mistake(one) for one in only] or list(catalogue().values())
     words, home = _command_words(command), Path.cwd()
-    before = None if in_place else _list_files(home)
+    before = None if in_place else list_files(home)
     with tempfile.TemporaryDirectory(prefix="regard-mistakes-") as folder:
-        suite = _Suite(words, home, Path(folder), in_place=in_place)
+        suite = Suite(words, home, Path(folder), in_place=in_place)
         suite.task = {"module": module, "name": name, "act": "look", "adapter": _adapter_path(adapter), "form": None}
         form, seconds = _look(suite, command, function, limit)
         least = max(10.0, 5 * seconds)
@@ -142,8 +130,10 @@ def check_suite(
             for (mistake, _, where, gap), how in zip(mutants, suite.run_each(codes, form, least, progress), strict=True)
         ]  # fmt: skip
         notes = suite.notes
-    if before is not None and (changed := _differences(before, _list_files(home))):
-        notes.append(f"While the tests ran, files of the folder itself changed, not of the copy: {_few(changed)}.")
+    if before is not None and (changed := changed_files(before, list_files(home))):
+        notes.append(
+            f"While the tests ran, files of the folder itself changed, not of the copy: {first_names(changed)}."
+        )
     survivors = [one.name for one in trials if not one.caught]
     return SuiteCheck(
         command=command, function=function, form=_describe_form(form), seconds=round(seconds, 3),
@@ -190,143 +180,10 @@ def _command_words(command: str) -> list[str]:
     return words
 
 
-class _Suite:
-    """The person's tests: run in a copy, with something in the place of one function."""
-
-    def __init__(self, words: list[str], home: Path, folder: Path, *, in_place: bool) -> None:
-        self.words, self.home = words, home
-        self.tools, self.place = folder / "tools", home if in_place else folder / "project"
-        self.in_place = in_place
-        self.notes: list[str] = []
-        self.task: dict[str, Any] = {}
-        self.output = folder / "output.txt"
-        self.tools.mkdir()
-        shutil.copy(injection.__file__, self.tools / "regard_injection.py")
-        (self.tools / "sitecustomize.py").write_text(_SITECUSTOMIZE, encoding="utf-8")
-        if not in_place:
-            _refuse_large(home)
-            self._copy()
-
-    def _copy(self) -> None:
-        shutil.rmtree(self.place, ignore_errors=True)
-        shutil.copytree(self.home, self.place, symlinks=True, ignore=_not_copied, copy_function=_copy_file)
-        self.files = _list_files(self.place)
-
-    def put(self, **files: str) -> None:
-        for name, text in files.items():
-            (self.tools / f"{name}.py").write_text(text, encoding="utf-8")
-
-    def run(self, limit: float, progress: Callable[[], None] | None = None) -> tuple[int | None, float]:
-        """The exit code (None where it was stopped) and the seconds; what it changed is told and undone."""
-        self.put(task=f"TASK = {self.task!r}\n")
-        start = time.monotonic()
-        with open(self.output, "wb") as stream:
-            child = subprocess.Popen(
-                list(map(self._path_in_copy, self.words)), cwd=self.place, env=self._environment(), stdout=stream,
-                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-            try:
-                code = None
-                while code is None and (left := start + limit - time.monotonic()) > 0:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        code = child.wait(min(left, 0.5) if progress else left)
-                    if progress is not None:
-                        progress()
-            finally:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(child.pid, signal.SIGKILL)  # and whatever it has left running
-                child.wait()
-        seconds = time.monotonic() - start
-        self._undo_changes()
-        return code, seconds
-
-    def run_with(self, code: str, form: dict[str, Any], limit: float) -> str:
-        """ "passed", "failed" or "hung", with this code in the place of the function."""
-        self.put(put_0=code)
-        self.task |= {"act": "replace", "form": form}
-        status, _ = self.run(limit)
-        return "hung" if status is None else "passed" if status == 0 else "failed"
-
-    def run_each(
-        self, codes: list[str], form: dict[str, Any], limit: float, progress: Progress | None
-    ) -> Iterator[str]:
-        """The same for many: from one process that forks, and alone where that did not work."""
-        done = self._fork([_right_code(form["causal"], form["library"]), *codes], form, limit, progress)
-        trusted = done.get(0) == "0"  # the right one passes in a fork too
-        for number, code in enumerate(codes, 1):
-            status = done.get(number, "") if trusted else ""
-            if status in ("", "hung"):  # a fork may hang for reasons of its own
-                yield self.run_with(code, form, limit)
-                if progress is not None:
-                    progress(number, len(codes))
-            else:
-                yield "passed" if status == "0" else "failed"
-
-    def _fork(self, codes: list[str], form: dict[str, Any], limit: float, progress: Progress | None) -> dict[int, str]:
-        """Exit codes by number, as far as forks gave them; none where the tests change files that later ones read."""
-        if self.notes_changes():
-            return {}
-        self.put(**{f"put_{number}": code for number, code in enumerate(codes)})
-        self.task |= {"act": "fork", "form": form, "count": len(codes), "limit": limit, "parent": os.getpid()}
-        path = self.tools / "trials.txt"
-
-        def count() -> dict[int, str]:
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            return {int(number): status for number, status in (line.split() for line in lines)}
-
-        def tell() -> None:
-            if progress is not None and count():
-                progress(len(count()) - 1, len(codes) - 1)
-
-        self.run(limit * (len(codes) + 1), tell)
-        return count()
-
-    def notes_changes(self) -> bool:
-        return any(one.startswith(_CHANGES) for one in self.notes)
-
-    def _path_in_copy(self, word: str) -> str:
-        return word.replace(str(self.home), str(self.place)) if str(self.home) in word else word
-
-    def _environment(self) -> dict[str, str]:
-        path = [str(self.tools), *filter(None, [self._path_in_copy(os.environ.get("PYTHONPATH", ""))])]
-        return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def _undo_changes(self) -> None:
-        if self.in_place:
-            return
-        if changed := _differences(self.files, _list_files(self.place)):
-            if not self.notes_changes():
-                self.notes.append(f"{_CHANGES}, each time in a copy of the folder: {_few(changed)}.")
-            self._copy()
-
-    def last_lines(self, count: int = 6) -> str:
-        text = read_file(self.output, start=max(0, self.output.stat().st_size - 4000), part=True).decode(
-            errors="replace"
-        )
-        return "\n".join(f"    {line}" for line in text.strip().splitlines()[-count:])
-
-    def answer(self, name: str) -> Any:
-        path = self.tools / name
-        return parse_json(read_file(path)) if path.exists() else None
-
-
-_CHANGES = "The tests change files"
-_SITECUSTOMIZE = """\
-import importlib.machinery, importlib.util, os, sys
-here = os.path.dirname(os.path.abspath(__file__))
-import regard_injection
-regard_injection.install()
-others = [one for one in sys.path if os.path.abspath(one) != here]
-spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)  # the one that stands behind ours
-if spec is not None and spec.loader is not None:
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
-"""
-
-
-def _look(suite: _Suite, command: str, function: str, limit: float) -> tuple[dict[str, Any], float]:
+def _look(suite: Suite, command: str, function: str, limit: float) -> tuple[dict[str, Any], float]:
     """The form of the function and the seconds of the tests as they are."""
     for causal, lib in ((causal, lib) for causal in (False, True) for lib in ("torch", "numpy")):
-        suite.put(**{f"right{'_causal' * causal}_{lib}": _right_code(causal, lib)})
+        suite.put(**{f"right{'_causal' * causal}_{lib}": right_code(causal, lib)})
     code, seconds = suite.run(limit)
     if code is None:
         raise InputError(f"The tests did not end within {limit:g} s as they are: {command!r}; give more by --limit.")
@@ -356,9 +213,9 @@ def _look(suite: _Suite, command: str, function: str, limit: float) -> tuple[dic
     return {"pair": False, "grouped": False, "mask_name": None, "weights": "", **found["form"]}, seconds
 
 
-def _try_right(suite: _Suite, function: str, form: dict[str, Any], limit: float) -> None:
+def _try_right(suite: Suite, function: str, form: dict[str, Any], limit: float) -> None:
     """The tests with the right function, which must pass; an adapter's calls tell what it uses."""
-    how = suite.run_with(_right_code(form["causal"], form["library"]), form, limit)
+    how = suite.run_with(right_code(form["causal"], form["library"]), form, limit)
     if how != "passed":
         raise CouldNotFindOut(
             f"The tests fail with our right attention in the place of {function}, so they ask for more than attention "
@@ -374,30 +231,19 @@ def _try_right(suite: _Suite, function: str, form: dict[str, Any], limit: float)
         suite.notes.append(f"The tests never pass a {form['mask_name']}.")
 
 
-def _steps(*, causal: bool) -> dict[str, Any]:
-    return {"causal": calls.hide_future if causal else calls.no_causal_mask}
-
-
-def _right_code(causal: bool, library: str) -> str:
-    return stage_functions(None, _STAGES, _steps(causal=causal), library=library)
-
-
-_STAGES = ("attend", "multi_head", "answer")
-
-
 def _mutants(form: dict[str, Any], chosen: Sequence[Mistake]) -> Iterator[tuple[Mistake, str, str, float | str]]:
     """Each mistake that this form can have and that equals neither the right one nor an earlier one: its code, the
     input on which it differs from the right one, and by how much."""
     known = SKELETONS["multi_head" if form["kind"] == "module" else "attend"].steps | {"answer"}
     probes = _probes(form)
-    right = [_result(_run_code(_right_code(form["causal"], "numpy")), form, probe) for _, probe in probes]
+    right = [_result(_run_code(right_code(form["causal"], "numpy")), form, probe) for _, probe in probes]
     seen: list[list[Any]] = []
     for mistake in chosen:
         steps = set(replaced_steps(mistake))
         grouped = any(step.startswith("share") for step in steps)
         if not steps <= known or ("causal" in steps and not form["causal"]) or (grouped and not form["grouped"]):
             continue
-        make = {lib: stage_functions(mistake, _STAGES, _steps(causal=form["causal"]), library=lib) for lib in
+        make = {lib: stage_functions(mistake, STAGES, causal_step(causal=form["causal"]), library=lib) for lib in
                 {"numpy", form["library"]}}  # fmt: skip
         wrong = [_result(_run_code(make["numpy"]), form, probe) for _, probe in probes]
         if all(one is None for one in wrong) or any(_are_equal(wrong, other) for other in [right, *seen]):
@@ -479,10 +325,10 @@ def _gap(wrong: Any, right: Any) -> float | str:
 
 def _suggest(form: dict[str, Any], survivors: list[str], name: str) -> Iterator[Suggestion]:
     """Few assertions that catch all that got through."""
-    right = _run_code(_right_code(form["causal"], "numpy"))
+    right = _run_code(right_code(form["causal"], "numpy"))
     caught: dict[Assertion, set[str]] = {one: set() for one in fitting_assertions(right, form)}
     for survivor in survivors:
-        code = stage_functions(find_mistake(survivor), _STAGES, _steps(causal=form["causal"]), library="numpy")
+        code = stage_functions(find_mistake(survivor), STAGES, causal_step(causal=form["causal"]), library="numpy")
         attend, layer = callable_of(_run_code(code), form)
         for one in caught:
             if not run_assertion(one, attend, form, layer):
@@ -505,49 +351,3 @@ def _describe_form(form: dict[str, Any]) -> str:
         meaning = "may be read" if form["mask"].get("boolean") else "is hidden"
         said += ", with a mask" + (f" (True {meaning})" if "boolean" in form["mask"] else "")
     return said
-
-
-def _refuse_large(home: Path) -> None:
-    size = count = 0
-    for path in _walk(home):
-        size, count = size + path.lstat().st_size, count + 1
-        if size > MOST_BYTES or count > MOST_FILES:
-            raise InputError(
-                f"{home} has more than {MOST_FILES:,} files or {MOST_BYTES / 1e9:g} GB, too much for a copy of it: "
-                "go to the project's own folder, or run the tests where they are with --in-place."
-            )
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    for root, folders, names in os.walk(folder):
-        folders[:] = [one for one in folders if one not in (*NOT_COPIED, *CACHES)]
-        for name in names:
-            if name not in CACHES:
-                yield Path(root, name)
-
-
-def _not_copied(folder: str, names: list[str]) -> set[str]:
-    return {name for name in names if name in (*NOT_COPIED, *CACHES)}
-
-
-def _copy_file(source: str, target: str) -> object:
-    """Regular files only: a socket or a pipe has nothing to copy."""
-    return shutil.copy2(source, target) if os.path.isfile(source) else None
-
-
-def _list_files(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file with its size and time."""
-    listed = {}
-    for path in _walk(folder):
-        with contextlib.suppress(OSError):
-            now = path.lstat()
-            listed[path.relative_to(folder).as_posix()] = (now.st_size, now.st_mtime_ns)
-    return listed
-
-
-def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -92,24 +92,25 @@ def dot_enclosure(
     return scale_back(mid, SLACK * (rad + U * np.abs(mid)) + TINY, exponent)
 
 
-def dot_enclosures(K: Float, vectors: Float, *, top: float, enough: float = 0.0) -> list[tuple[Float, Float]]:
+def dot_enclosures(K: Float, vectors: Float, *, top: float, enough: float = 0.0) -> tuple[Float, Float]:
     """`dot_enclosure` of K with every row of `vectors`, in plain products: K is read once for all of them.
 
     >>> K = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> [mid.tolist() for mid, rad in dot_enclosures(K, np.array([[1.0, 1.0], [1.0, -1.0]]), top=4.0)]
+    >>> dot_enclosures(K, np.array([[1.0, 1.0], [1.0, -1.0]]), top=4.0)[0].tolist()
     [[3.0, 7.0], [-1.0, -1.0]]
     """
     vectors = finite(vectors, "the vectors")
-    if not _is_mid_range(top, *(largest(q) for q in vectors)):
-        return [dot_enclosure(K, q, top=top, enough=enough) for q in vectors]
+    sizes = np.abs(vectors)
+    if not _is_mid_range(top, *sizes.max(axis=1, initial=0.0).tolist()):
+        alone = [dot_enclosure(K, q, top=top, enough=enough) for q in vectors]
+        return np.stack([mid for mid, _ in alone]), np.stack([rad for _, rad in alone])
     products, roundings = _product_in_stretches(vectors, K.T)
     bound, tiny = product_bound(roundings), (K.shape[1] + 1) * TINY
     if K.size > CHUNK:
-        quick = [bound * top * exact_sum(np.abs(q)) + tiny for q in vectors]
-        if max(quick) <= enough:
-            return [(product, np.full(len(product), rad)) for product, rad in zip(products, quick, strict=True)]
-    rads = bound * _absolute_product(K, np.abs(vectors).T).T + tiny
-    return list(zip(products, rads, strict=True))
+        quick = bound * top * np.array(exact_sums(sizes)) + tiny
+        if quick.max() <= enough:
+            return products, np.broadcast_to(quick[:, None], products.shape)
+    return products, bound * _absolute_product(K, sizes.T).T + tiny
 
 
 def plain_product(
@@ -243,44 +244,52 @@ def _dot_pair_chunk(X: Float, y: Float) -> tuple[Float, Float, Float]:
 def exact_sum(x: Float) -> float:
     """The float nearest to the exact sum, as `math.fsum` gives it, many times faster for many numbers.
 
-    Layer by layer, from the leading bits down: of all numbers only as many bits are taken as their sum has room for, so
-    that adding them is exact in any order; what is left of each is exact too (Rump, Ogita and Oishi).
-
     >>> exact_sum(np.array([1e16, 1.0, -1e16]))
     1.0
     """
-    x = np.asarray(x, dtype=np.float64)
-    if len(x) <= FEW:
-        return math.fsum(x.tolist())
-    layers: list[float] = []
+    return exact_sums(np.asarray(x, dtype=np.float64)[None])[0]
+
+
+def exact_sums(rows: Float) -> list[float]:
+    """`exact_sum` of every row, all at once.
+
+    Layer by layer, from the leading bits down: of all numbers only as many bits are taken as their sum has room for, so
+    that adding them is exact in any order; what is left of each is exact too (Rump, Ogita and Oishi).
+    """
+    count, n = rows.shape
+    if n <= FEW:
+        return [math.fsum(row) for row in rows.tolist()]
+    layers: list[Float] = []
     rests: list[Float] = []
-    unknown = 0.0
-    for some in row_chunks(len(x), 1, LAYERED):
-        first, rest, bound = _first_layers(x[some])
+    unknown = np.zeros(count)
+    for some in row_chunks(n, count, LAYERED):
+        first, rest, bound = _first_layers(rows[:, some])
         layers += first
         rests.append(rest)
         unknown += bound
-    # rounding keeps the order: where both ends of what is unknown round to one float, so does the exact sum
-    low, high = math.fsum([*layers, -SLACK * unknown]), math.fsum([*layers, SLACK * unknown])
-    if low == high:
-        return low
-    return math.fsum([*layers, *(part for rest in rests for part in _layers(rest))])
+    sums = []
+    for place, (row, missing) in enumerate(zip(np.stack(layers, axis=1).tolist(), unknown.tolist(), strict=True)):
+        # rounding keeps the order: where both ends of what is unknown round to one float, so does the exact sum
+        low, high = math.fsum([*row, -SLACK * missing]), math.fsum([*row, SLACK * missing])
+        sums.append(low if low == high else math.fsum([*row, *(x for rest in rests for x in _layers(rest[place]))]))
+    return sums
 
 
-def _first_layers(x: Float) -> tuple[list[float], Float, float]:
+def _first_layers(rows: Float) -> tuple[list[Float], Float, Float]:
     """Two layers, what they leave of each number, and a bound on the sum of that: nearly always they are enough."""
-    top, room = float(np.abs(x).max()), (len(x) + 2).bit_length()
-    if not top < 2.0**900:
-        return [], x, math.inf
-    above = math.ldexp(1.0, math.frexp(top)[1] + room)  # as in `_layers`
+    tops, n = np.abs(rows).max(axis=1), rows.shape[1]
+    room = (n + 2).bit_length()
+    if not (tops < 2.0**900).all():
+        return [np.zeros(len(rows))], rows, np.full(len(rows), math.inf)
+    above = np.ldexp(1.0, np.frexp(tops)[1] + room)  # as in `_layers`
     layers = []
     for _ in range(2):
-        leading = x + above
-        leading -= above
-        layers.append(float(leading.sum()))
-        x = x - leading  # each at most 2^-53 of `above`: the next layer need not look how large they are
-        above = math.ldexp(above, room - 53)
-    return layers, x, len(x) * math.ldexp(above, -room)
+        leading = rows + above[:, None]
+        leading -= above[:, None]
+        layers.append(leading.sum(axis=1))
+        rows = rows - leading  # each at most 2^-53 of `above`: the next layer need not look how large they are
+        above = np.ldexp(above, room - 53)
+    return layers, rows, n * np.ldexp(above, -room)
 
 
 def _layers(left: Float) -> list[float]:
@@ -308,7 +317,7 @@ def next_up(x: Float) -> Float:
     >>> next_up(np.array([1.0, -1.0, -0.0])).tolist()
     [1.0000000000000002, -0.9999999999999999, 5e-324]
     """
-    if len(x) <= FEW:
+    if x.size <= FEW:
         return np.asarray(np.nextafter(x, math.inf))
     bits = (x + 0.0).view(np.int64)  # -0.0 becomes 0.0
     bits += np.where(x < 0, -1, 1)

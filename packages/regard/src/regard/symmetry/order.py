@@ -26,7 +26,7 @@ from regard.errors import InputError
 from regard.layers import block
 from regard.notation import readable
 from regard.results import Result
-from regard.symmetry.swaps import Permutation
+from regard.symmetry.order_blindness import Permutation
 
 WORDS = ("the", "dog", "bit", "the", "man")
 SWAPPED = (0, 4, 2, 3, 1)  # "the man bit the dog"

@@ -56,10 +56,10 @@ NAMES = {
     "dimfeedforward dff ffdim ffndim hiddenff pfdim ffnhidden dinner feedforward inner nhid ffhidden mlpdim "
     "dimff intermediatesize feedforwarddim innerwidth ffsize ffnsize dinnerhid dhid feedforwardsize "
     "ffnnumhiddens middledim ffhiddendim dhidden hiddenwidth innerdim ffwidth dimfeedfwd ffnhiddendim middle "
-    "ffhiddensize",
+    "ffhiddensize nff ffunits ffnembeddim ffnembed densedim",
     "longest": "maxlength maxlen seqlen maxseqlen blocksize maxposition sequencelength longest contextlength places "
     "maxsequencelength seqlength maxpositions maxseqlength ctxlen nctx contextsize maxpositionembeddings "
-    "length numpositions nposition nctx ctx maxtokens npositions srcmaxlen maxseq contextwindow",
+    "length numpositions nposition nctx ctx maxtokens npositions srcmaxlen maxseq contextwindow maxsourcepositions",
     "layers": "numlayers nlayers layers n nlayer numblocks depth numencoderlayers nblocks numenclayers nenclayers nx",
     "pad": "padidx paddingidx padid padtoken srcpadidx padtokenid pad trgpadidx padindex srcpad paddingindex",
     "dropout": ""
@@ -220,8 +220,13 @@ def argument_roles(names: Iterable[str], declared: Mapping[str, Any]) -> dict[st
     'width'
     >>> argument_roles(["input_size", "output_size"], {})["input_size"]
     'source_words'
+    >>> argument_roles(["german", "english", "d_model", "n_heads", "max_len"], {})["english"]
+    'target_words'
     """
     roles = {name: declared.get(name, role_of(name)) for name in names}
+    first = list(roles)[:2]
+    if {"width", "heads", "longest"} <= {*map(str, roles.values())} and [roles[name] for name in first] == [None, None]:
+        roles |= zip(first, ("source_words", "target_words"), strict=True)  # what stands before all sizes of a model
     if "target_words" in roles.values() or "heads" not in roles.values():
         return roles
     wide = {name: "width" for name in roles if plain_name(name) in EITHER and name not in declared}

@@ -257,7 +257,7 @@ class Dataflow:
         if self.nodes[left].live == self.nodes[right].live:
             return
         live, other = (left, right) if self.nodes[left].live else (right, left)
-        value, output = self.value(other), event.outputs[0]
+        value, output = one_of_equal_rows(self.value(other)), event.outputs[0]
         if value.size < 2 and not self.nodes[other].parameters:
             return
         if event.op in ("add", "add_") and self._is_bias(live, value):
@@ -314,6 +314,12 @@ def ends_in_ones(value: Array, size: int, *, axis: int) -> bool:
     """Whether a last coordinate 1 was put behind the states, so that the last row of a matrix is its bias."""
     axis = -1 if value.ndim < 2 else axis
     return size > 1 and value.ndim > 0 and value.shape[axis] == size and bool((value.take(-1, axis) == 1).all())
+
+
+def one_of_equal_rows(value: Array) -> Array:
+    """ones((T, 1)) @ b is b in every row: one of them."""
+    rows = value.reshape(-1, value.shape[-1]) if value.ndim > 1 else value[None]
+    return rows[0] if value.ndim > 1 and len(rows) > 1 and bool((rows == rows[0]).all()) else value
 
 
 def flatten_bias(value: Array, anchor: Anchor) -> Array:

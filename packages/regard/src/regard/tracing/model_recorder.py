@@ -10,6 +10,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -289,17 +290,19 @@ def condition_differences(model: nn.Module, asked: Probe) -> dict[str, float]:
 
 
 def sentence_differences(asked: Probe) -> dict[str, float]:
-    """How far a sentence alone is from itself in a batch; how much earlier places change with the last word ("future");
-    and how far exchanging two words is from exchanging their scores ("order")."""
+    """How far any sentence alone is from itself in a batch; how much earlier places change with the last word
+    ("future"); and how far exchanging two words is from exchanging their scores ("order")."""
     given = asked.make(SHAPES[0])["ids"]
     changed, exchanged, places = given.clone(), given.clone(), torch.arange(given.shape[1])
     changed[0, -1] = given[0, 0] if given[0, 0] != given[0, -1] else given[0, 1]
     places[[1, 3]] = places[[3, 1]]
     exchanged[0] = given[0, places]
     with torch.no_grad():
-        first = asked.call({"ids": given})[:1].double()
+        together = asked.call({"ids": given}).double().split(1)
+        first = together[0]
+        pairs = zip(given.split(1), together, strict=True)
         return {
-            "alone": _distance(lambda: asked.call({"ids": given[:1]}), first),
+            "alone": max(_distance(partial(asked.call, {"ids": one}), wanted) for one, wanted in pairs),
             "future": _distance(lambda: asked.call({"ids": changed})[:1, :-1], first[:, :-1]),
             "order": _distance(lambda: asked.call({"ids": exchanged})[:1], first[:, places]),
         }

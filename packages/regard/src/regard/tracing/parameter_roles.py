@@ -8,14 +8,15 @@ search tries both), those behind the values the values', and what follows is mix
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from regard.array_types import Array
 from regard.tracing.dataflow import Anchor, Anchors, AppliedArray, Dataflow, Norm, ends_in_ones
-from regard.tracing.recording import Recording, Run
+from regard.tracing.embedding_tables import find_positions, find_tokens, is_subset, states_width, word_rows
+from regard.tracing.recording import Recording
 
 MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
 USUAL_EPS = (1e-5, 1e-6, 1e-12, 1e-8, 0.0)
@@ -105,10 +106,10 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     used = {anchor for triple in triples for side in triple for anchor in side}
     first = scores[0] if scores else None
     width = flow.anchors[first].inner if first is not None else 1
-    states = _width(flow, run)
+    states = states_width(flow, run)
     narrow = [_side_projection(flow, triples, side, scores, contexts) for side in range(3)]
     queries, keys, values = (_block_diagonal(one, states) for one in narrow)
-    heads = max(1, (queries.width or keys.width or _width(flow, run)) // max(width, 1)) if scores else 1
+    heads = max(1, (queries.width or keys.width or states_width(flow, run)) // max(width, 1)) if scores else 1
     after = [
         (index, anchor)
         for index, anchor in enumerate(flow.anchors)
@@ -119,10 +120,10 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     mixing, inner, outer, output = _after_attention(flow, after, scores + contexts, whole=whole and run.raised is None)
     sliced = any(one is not wide for one, wide in zip(narrow, (queries, keys, values), strict=True))
     queries, keys, values, heads = _repeat_heads(queries, keys, values, heads, mixing)
-    tables, learned, names = _positions(flow, recording)
-    tokens = _tokens(flow, run)
+    tables, learned, names = find_positions(flow, recording)
+    tokens = find_tokens(flow, run)
     return Roles(
-        tokens=None if tokens is None else _word_rows(tokens.weight, tables, recording),
+        tokens=None if tokens is None else word_rows(tokens.weight, tables, recording),
         token_parameters=() if tokens is None else tokens.parameters,
         tables=tables,
         learned_positions=learned,
@@ -283,23 +284,6 @@ def _values_node(flow: Dataflow, context: int, scores: list[int]) -> int:
     return anchor.right[0] if flow.recent_anchors(anchor.left[0]) & frozenset(scores) else anchor.left[0]
 
 
-def is_subset(wanted: Array, there: Array, *, tolerance: float = 1e-9) -> bool:
-    """Whether every one of these numbers is in a sorted array, up to rounding; zeros say nothing and are left out."""
-    wanted = np.asarray(wanted).ravel()
-    wanted = wanted[np.abs(wanted) > 1e-12]
-    if not there.size or not np.isfinite(wanted).all():
-        return False
-    return _are_all_near(wanted[:9], there, tolerance) and _are_all_near(
-        wanted, there, tolerance
-    )  # most are refused by the first few
-
-
-def _are_all_near(wanted: Array, there: Array, tolerance: float) -> bool:
-    place = np.clip(np.searchsorted(there, wanted), 1, len(there) - 1) if len(there) > 1 else np.zeros(len(wanted), int)
-    near = np.minimum(np.abs(there[place] - wanted), np.abs(there[place - 1] - wanted))
-    return bool((near <= tolerance * (1 + np.abs(wanted))).all())
-
-
 def _repeat_heads(
     queries: Projection, keys: Projection, values: Projection, heads: int, mixing: Projection | None
 ) -> tuple[Projection, Projection, Projection, int]:
@@ -333,88 +317,6 @@ def _is_inner(flow: Dataflow, after: list[tuple[int, Anchor]], *, whole: bool) -
         return False
     (first, _), (_, second) = after[:2]
     return second.reads == frozenset({first}) and bool((flow.value(second.left[0]) >= 0).all())
-
-
-def _tokens(flow: Dataflow, run: Run) -> Anchor | None:
-    """The table that is read by the ids themselves, or a linear that is applied to one-hot ids."""
-    for anchor in flow.anchors:
-        if anchor.kind == "tokens" and np.array_equal(
-            np.unique(flow.value(anchor.left[0])), np.unique(run.inputs["ids"])
-        ):
-            return anchor
-        if anchor.kind == "linear" and not anchor.reads and set(np.unique(flow.value(anchor.left[0]))) <= {0.0, 1.0}:
-            return anchor
-    return next((anchor for anchor in flow.anchors if anchor.kind == "tokens"), None)
-
-
-def _width(flow: Dataflow, run: Run) -> int:
-    tokens = _tokens(flow, run) if "ids" in run.inputs else None
-    if tokens is not None and tokens.weight is not None:
-        return int(tokens.weight.shape[1])
-    return int(next(iter(run.inputs.values())).shape[-1])
-
-
-def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...], bool, tuple[str, ...]]:
-    """Tables whose rows are added to the tokens: the parameter they come from, or the constants themselves."""
-    width = _width(flow, flow.run)
-    tables: list[Array] = []
-    names: list[str] = []
-    for one in flow.applied:
-        early = all(flow.anchors[a].kind == "tokens" or not flow.anchors[a].reads for a in one.to)
-        if (
-            one.op in ("add", "mul")
-            and early
-            and one.value.ndim > 0
-            and width in one.value.shape[-2:]
-            and (one.parameters or one.value.ndim >= 2)
-        ):
-            names += one.parameters
-            tables += _tables(one, recording, width)
-    for anchor in flow.anchors:  # a table that is read by places computed from the ids
-        if anchor.kind == "tokens" and anchor.weight is not None and anchor is not _tokens(flow, flow.run):
-            tables.append(anchor.weight)
-            names += anchor.parameters
-    return tuple(_unique(tables)), bool(names), tuple(dict.fromkeys(names))
-
-
-def _tables(one: AppliedArray, recording: Recording, width: int) -> list[Array]:
-    sources = [recording.parameters[name] for name in one.parameters if name in recording.parameters]
-    if not sources:
-        sources = [
-            b for b in recording.buffers.values() if b.ndim >= 2 and b.shape[-1] == width and b.dtype.kind == "f"
-        ]
-    upright = one.value.shape[-1] == width
-    sources = [source if upright or source.ndim < 2 else source.swapaxes(-1, -2) for source in sources]
-    tables = [source.reshape(-1, width) for source in sources if source.ndim >= 2 and source.shape[-1] == width]
-    value = _rows(one.value if upright else one.value.swapaxes(-1, -2), width)
-    return [_position_rows(table, value, recording) for table in tables] or [value]
-
-
-def _word_rows(table: Array | None, places: Sequence[Array], recording: Recording) -> Array | None:
-    """The table of the words, without the places where they follow in the same one."""
-    words = recording.sizes.get("source_words")
-    if table is None or words is None or not any(np.array_equal(one, table[words:]) for one in places):
-        return table
-    return table[:words]
-
-
-def _position_rows(table: Array, value: Array, recording: Recording) -> Array:
-    """The table; of one that holds the words and then the places, the places."""
-    words = recording.sizes.get("source_words", len(table))
-    return table[words:] if len(table) > words and is_subset(value, np.sort(table[words:].ravel())) else table
-
-
-def _rows(value: Array, width: int) -> Array:
-    """Rows of a constant that is added: (T, width), (1, T, width) or one that is repeated for every sentence."""
-    flat = value.reshape(-1, *value.shape[-2:])
-    return flat[0] if flat.shape[1] > 1 else flat[:, 0]
-
-
-def _unique(arrays: Iterable[Array]) -> list[Array]:
-    kept: dict[bytes, Array] = {}
-    for array in arrays:
-        kept.setdefault(array.tobytes(), array)
-    return list(kept.values())
 
 
 def _norms(flow: Dataflow) -> tuple[Norm, ...]:

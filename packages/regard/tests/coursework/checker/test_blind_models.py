@@ -20,7 +20,6 @@ SEEN_IN_THE_FIRST_TIER = {
     "right only below 210 tokens", "right only in float64", "norm without gain at first",
     "the first sentence's mask for all",
 }  # fmt: skip
-UNREAD = {"fused_circuits", "one_hot_products"}  # right, and not followed: silent, never accused
 QUICK = {"addcmul_norm", "output_matrix_in_slices", "nano"}
 
 
@@ -32,7 +31,7 @@ def outcome(path: Path, text: str) -> str:
         return "could not read"
     except InputError:
         return "stopped with the line"
-    if any("outside the root" in note or "to the variance" in note for note in report.diagnosis.notes):
+    if report.diagnosis.departures:
         return "right, with a note"
     return "right" if report.answer else "named" if report.diagnosis.mistakes else "differs"
 
@@ -43,7 +42,7 @@ def _tier(name: str) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize("path", [pytest.param(one, marks=_tier(one.stem), id=one.stem) for one in MODELS])
 def test_what_is_right_is_found_right(path: Path) -> None:
-    assert outcome(path, path.read_text()) == ("could not read" if path.stem in UNREAD else "right")
+    assert outcome(path, path.read_text()) == "right"
 
 
 @pytest.mark.slow
@@ -80,7 +79,8 @@ def test_no_edit_that_makes_it_wrong_is_called_right(row: dict[str, Any], tmp_pa
 
 def test_a_notebook_is_taken_and_nothing_but_its_definitions_is_run(tmp_path: Path) -> None:
     text = next(one for one in MODELS if one.stem == "nano").read_text()
-    cells = ["%matplotlib inline\nimport torch\nraise SystemExit", text, "while True:\n    pass"]
+    first = "%matplotlib inline\nimport torch\nfrom regard.translator import train\nimport regard\nraise SystemExit"
+    cells = [first, text, "while True:\n    pass"]
     book = {"cells": [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]}
     path = tmp_path / "mine.ipynb"
     path.write_text(json.dumps(book))

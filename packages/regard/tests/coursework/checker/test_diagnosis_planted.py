@@ -12,7 +12,7 @@ from regard.coursework.checker.diagnosis import Diagnosis, diagnose
 from regard.mistakes.layer import LIBRARY
 from regard.mistakes.mistake import Weight
 from regard.tracing.model_recorder import record_model
-from regard.tracing.recording_reader import read_recording
+from regard.tracing.recording import read_recording
 from tiers import TABLE, sampled
 
 STYLES = sorted((Path(__file__).parent / "styles").glob("*.py"))

@@ -23,8 +23,7 @@ from regard.errors import InputError
 from regard.tracing import seeded_draws
 from regard.tracing.model_recorder import record_model
 from regard.tracing.part_recorder import record
-from regard.tracing.recording import Recording, Run
-from regard.tracing.recording_reader import read_recording
+from regard.tracing.recording import Recording, Run, read_recording
 
 STYLES = sorted((Path(__file__).parent / "styles").glob("*.py"))
 SEED = 11

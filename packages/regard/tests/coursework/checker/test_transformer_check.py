@@ -15,7 +15,7 @@ from regard.coursework.checker import check, recorded_run
 from regard.coursework.checker.check import check_transformer
 from regard.coursework.checker.template import NAME
 from regard.errors import InputError
-from regard.tracing.recording_reader import read_recording
+from regard.tracing.recording import read_recording
 
 FILLED = {
     "# write your layers here": """self.E, self.P = nn.Embedding(source_words, width), nn.Embedding(longest, width)

@@ -9,15 +9,17 @@ from fractions import Fraction
 import pytest
 
 from regard.coursework.derivations import normal as normal_forms
+from regard.coursework.derivations.equalities import NONE, Context
 from regard.coursework.derivations.evaluation import NoValue, compare, evaluate
 from regard.coursework.derivations.gaps import FOLDER
 from regard.coursework.derivations.instances import make_instances
 from regard.coursework.derivations.names import Mismatch, fit_relation
 from regard.coursework.derivations.normal import RULES, Normal
 from regard.coursework.derivations.problem import build_problem, find_problem, problem_names, read_side, split_relation
-from regard.coursework.derivations.proving import NONE, Context, prove
+from regard.coursework.derivations.proving import prove
 from regard.coursework.derivations.report import check_derivation
 from regard.coursework.derivations.terms import Term, add, apply, mul, negative, num
+from regard.coursework.derivations.verdicts import Mark
 from regard.rigor.balls import precise
 from regard.toml import read_toml
 
@@ -221,6 +223,39 @@ TRAPS = [  # true on small instances or where nothing is divided by zero, and fa
     ("average-of-two", "sum_{i=1}^n (k_i . k_j) s_i = s_1"),
     ("copying-within-budget", "k_1 . k_1 <= 1/2"),
 ]
+
+
+TRICKS = [  # whole texts, the last line of each must not follow
+    ("extract-from-sum", "C = B B^T\nM = I - C\nM s = v_a"),
+    ("extract-from-sum", "r = s^T s\nM = v_a s^T / r\nM s = v_a"),
+    ("extract-from-sum", "s = v_a"),
+    ("copying-within-budget", "r = s_1\nq = r k_1\nalpha_1 >= 1/(1 + eps)"),
+    ("copying-within-budget", "q = s_1 k_1\nalpha_1 >= 1/(1 + eps)"),
+    ("copying-within-budget", "t = 2 ln(n/eps)\nq = t k_1\ns_i <= t/2\nsum_{i=1}^n exp(s_i) <= n exp(t/2)"),
+    ("low-rank-error", "C = A\nB = C"),
+    ("low-rank-error", "B = sum_{i=1}^{k-1} A"),
+    ("order-blindness", "R = P Z - Z_p\nZ_p + R = P Z\nZ_p = P Z"),
+    ("order-blindness", "X_p = X"),
+    ("singular-energy", "Suppose 1 = 2\nsigma_k/sigma_k = 1"),
+    ("singular-energy", "sigma_1/sigma_1 = 1"),
+    ("singular-energy", "c_i = sum_{j=1}^d sigma_i sigma_j\nc_j = sum_{l=1}^d sigma_l sigma_l"),
+    ("singular-energy", "sum_{i=1}^d sigma_k = sum_{k=1}^d sigma_k"),
+    ("singular-tail", "sum_{i=k+1}^d sigma_i^2 > 0"),
+    ("average-within-budget", "t = ln(n/eps)\nq = t (k_1 + k_2)\n(n - 2) eps/n > 0"),
+    ("average-of-two", "q = t (k_a + k_b)\nsum_{j=3}^n exp(s_j) > 0"),
+    ("weights-are-a-distribution", "suppose s_1 = 7\ns_i/s_i = 1"),
+    ("positions-are-distinct", "t - t' = 2 pi m\nt' - t = 2 pi m"),
+    ("positions-are-distinct", "t = 2 pi m"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), TRICKS)
+def test_no_trick_makes_a_line_follow(name, text):
+    report = check_derivation(name, text)
+    assert not report.complete
+    last = [line.mark for line in report.lines if line.line == text.count("\n") + 1]
+    smuggled = any(line.mark not in ("follows", "definition") for line in report.lines[:-1])
+    assert smuggled or Mark.FOLLOWS not in last
 
 
 @pytest.mark.parametrize(("name", "line"), TRAPS)

@@ -13,7 +13,7 @@ import pytest
 from lab_browser import browser  # noqa: F401
 from regard.errors import InputError
 from regard.grading.assignments.assignment_file import read_assignment
-from regard.grading.assignments.example import write_example
+from regard.grading.assignments.problem_sets import write_example
 from regard.grading.gradebook.grader import grade, pile_of
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Limits

@@ -9,8 +9,16 @@ import torch
 
 from regard.errors import InputError
 from regard.translator.data.batches import table
-from regard.translator.data.sentences import encode_sources, without_unknown
-from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, BPEVocabulary, WordVocabulary
+from regard.translator.data.vocabulary import (
+    EOS,
+    PAD,
+    SOS,
+    UNK,
+    BPEVocabulary,
+    WordVocabulary,
+    encode_sources,
+    without_unknown,
+)
 from regard.translator.decoding.translation import best_tokens, translate_ids
 from regard.translator.models.encoder import build_model
 from regard.translator.runs.settings import Settings

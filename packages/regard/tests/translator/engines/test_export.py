@@ -25,8 +25,7 @@ from regard.translator.models.encoder import VectorOutput, build_model
 from regard.translator.runs.files import read_json
 from regard.translator.scoring.scores import score
 from regard.translator.training.loop import train
-from regard.translator.training.preparation import prepare
-from regard.translator.training.run_files import first_files
+from regard.translator.training.preparation import first_files, prepare
 from toy_translator import WORDS, tiny, write_corpus
 
 pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed: pip install 'regard[engine]'")

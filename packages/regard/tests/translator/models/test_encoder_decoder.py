@@ -19,7 +19,7 @@ from regard.translator.models.layers import Encoder
 from regard.translator.reports import report
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.scoring.scores import perplexity, score
-from regard.translator.studies.variants import read_variants
+from regard.translator.studies.comparison import read_variants
 from regard.translator.training.loop import prepare, train
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
 

@@ -24,7 +24,7 @@ from processes import PATIENCE, wait_until
 from regard import files
 from regard.errors import InputError
 from regard.translator.runs.files import read_json
-from regard.translator.studies import postgres, tuning
+from regard.translator.studies import storage, tuning
 from regard.translator.studies.search_record import read_study
 from regard.translator.studies.storage import JOURNAL, JournalFile, open_storage, without_password
 from regard.translator.studies.tuning import tune
@@ -63,9 +63,9 @@ def server():
 @pytest.fixture
 def impatient(monkeypatch):
     """Signs of life every second, so that a dead worker is known for dead soon."""
-    monkeypatch.setattr(postgres, "HEARTBEAT", 1)
-    monkeypatch.setattr(postgres, "GRACE", 2)
-    monkeypatch.setattr(postgres, "PATIENCE", 20.0)
+    monkeypatch.setattr(storage, "HEARTBEAT", 1)
+    monkeypatch.setattr(storage, "GRACE", 2)
+    monkeypatch.setattr(storage, "PATIENCE", 20.0)
     monkeypatch.setattr(tuning, "_POLL", 0.2)
 
 
@@ -222,7 +222,7 @@ def test_one_worker_tries_the_same_wherever_its_trials_are_kept(base, tmp_path, 
 def test_interrupted_in_a_trial_it_goes_on_at_once_from_its_checkpoint(base, tmp_path, server, impatient, monkeypatch):
     """It said itself that it stops: no need to wait for a heartbeat, and no step is done twice that was saved."""
     folder, settings = base
-    monkeypatch.setattr(postgres, "GRACE", 1000)
+    monkeypatch.setattr(storage, "GRACE", 1000)
     url, options = server.database("interrupted"), {"trials": 3, "space": folder / "space.toml"}
     steps: list[int] = []
 
@@ -388,11 +388,11 @@ def test_a_storage_that_does_not_answer(base, tmp_path, monkeypatch, regard):
     """Nobody listens; somebody listens and says nothing. Exit code 2, one sentence, soon."""
     pytest.importorskip("psycopg", reason="needs psycopg: pip install 'regard[postgres]'")
     folder, _ = base
-    monkeypatch.setitem(postgres._CONNECTION, "connect_timeout", 2)
+    monkeypatch.setitem(storage._CONNECTION, "connect_timeout", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for port in (free_port(), silent.getsockname()[1]):
-            storage = f"postgresql://ann:{PASSWORD}@127.0.0.1:{port}/x"
-            words = [folder / "settings.toml", "--space", folder / "space.toml", "--storage", storage]
+            address = f"postgresql://ann:{PASSWORD}@127.0.0.1:{port}/x"
+            words = [folder / "settings.toml", "--space", folder / "space.toml", "--storage", address]
             start = time.monotonic()
             code, out, err = regard("translator", "tune", *words, "--out", tmp_path / "s")
             assert (code, out) == (2, "")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from regard.errors import CouldNotFindOut, InputError
-from regard.translator.data.sentences import read_vocabularies
+from regard.translator.data.vocabulary import read_vocabularies
 from regard.translator.engines.run import load_run
 from regard.translator.models.checkpoint_tensors import read_weights, write_weights
 from regard.translator.runs.files import lock_folder, read_json

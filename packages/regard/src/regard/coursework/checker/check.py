@@ -60,10 +60,11 @@ class TransformerReport(Result):
     def _success_lines(self) -> list[str]:
         parts = len(self.diagnosis.parts)
         count = f"in all of its {parts} parts" if parts > 1 else "exactly"
+        apart = "; but for what is noted" if self.diagnosis.departures else ""
         return [
             "is right.",
-            f"With your own parameters it equals the reference {count} (float64), on inputs of several shapes; the "
-            "backward pass agrees with differences of forward. Trials are no proof.",
+            f"With your own parameters it equals the reference {count} (float64{apart}), on inputs of several shapes; "
+            "the backward pass agrees with differences of forward. Trials are no proof.",
             *(f"Note: {note}." for note in self.diagnosis.notes),
             *(
                 [f"Not observable: {'; '.join(self.diagnosis.not_observable)}."]

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from regard.coursework.checker.findings import Finding, find_findings
-from regard.coursework.checker.role_solver import Solver
-from regard.coursework.checker.search import (
+from regard.coursework.checker.comparison import (
     SINGLE,
-    TRIES,
     WHOLE,
     Match,
-    find_match,
     has_places_for,
-    match_whole,
     numbers_in,
     output_difference,
     start_values,
 )
+from regard.coursework.checker.findings import Finding, find_findings
+from regard.coursework.checker.role_solver import Solver
+from regard.coursework.checker.search import TRIES, find_match, match_whole
 from regard.mistakes.feed_forward import NormChoice
 from regard.mistakes.mistake import Mistake, Weight
 from regard.results import Result
@@ -66,6 +65,7 @@ class Diagnosis(Result):
     explained: bool
     mistakes: tuple[ReportedMistake, ...]
     notes: tuple[str, ...] = ()
+    departures: tuple[str, ...] = ()  # small ones from the reference, told as notes and no mistakes
     raised: Failure | None = None
     difference: float | None = None  # on the smallest input that shows one, where nothing explains it
     smallest: tuple[int, ...] | None = None
@@ -163,7 +163,7 @@ def diagnose(
     if guessed:  # half an explanation is none: only what needs no role is said
         match, findings = replace(match, mistakes=()), [one for one in findings if one.name in CERTAIN]
     named = [
-        _report_mistake(one, match.roles)
+        report_mistake(one, match.roles)
         for one in match.mistakes
         if _counts_as_mistake(one) and one.name not in accepted
     ]
@@ -177,13 +177,15 @@ def diagnose(
     raised = recording.runs[0].raised
     unread = unread_sentence(match, stages) if guessed and not named and recording.parameters else ""
     measured = not match.complete and not recording.parameters  # with roles to assign, a number would be a guess
+    departures = tuple(_departures(match)) if match.complete else ()
     difference, smallest = _difference(match, recording, stages) if measured else (None, None)
     return Diagnosis(
         name=recording.name,
         parts=_parts(match, named, stages, raised=raised),
         explained=match.complete,
         mistakes=tuple(named),
-        notes=tuple(_notes(match, findings, recording)),
+        notes=(*departures, *_notes(match, findings, recording)),
+        departures=departures,
         raised=raised,
         difference=difference,
         smallest=smallest,
@@ -230,7 +232,8 @@ def _counts_as_mistake(mistake: Mistake) -> bool:
     return mistake.weight is not Weight.VARIATION
 
 
-def _report_mistake(mistake: Mistake, roles: Roles) -> ReportedMistake:
+def report_mistake(mistake: Mistake, roles: Roles) -> ReportedMistake:
+    """A mistake as it is told."""
     place = next((roles.places[key] for key in mistake.at if key in roles.places), Place())
     return ReportedMistake(
         name=mistake.name,
@@ -333,22 +336,24 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
         notes.append("more than 200 places were not compared: the whole table of positions could not be found")
     if match.complete and recording.pad is not None and mask in ("", "mask-hides-future", *HIDES_PADDING):
         notes.append(f"padding (id {recording.pad}) is {'hidden' if mask in HIDES_PADDING else 'read like words'}")
-    if match.complete and match.tolerance == SINGLE:
-        notes.append("the numbers agree to float32 only: something inside is computed or stored in float32")
     for one in match.mistakes:
         if one.name in TWINS and recording.kind != "attention" and not match.mistake_at("mask"):
             notes.append(f"{TWINS[one.name]} would give the same numbers, if what we call queries are your keys")
-    chosen = [match.switches.get(name) for name in ("first norm", "second norm")]
-    if match.complete and any(getattr(one, "kind", "") == "layer, eps outside" for one in chosen):
-        notes.append(
-            "a norm adds its small number outside the root: sqrt(variance) + eps, where sqrt(variance + eps) is asked"
-        )
-    large = [one.eps for one in chosen if isinstance(one, NormChoice) and one.eps > 1e-4]
-    if match.complete and large:
-        notes.append(f"a norm adds {large[0]:g} to the variance, where 1e-05 is usual")
     if match.roles.layers > 1:
         notes.append("there is more than one layer of attention; the reference has one")
     return notes
+
+
+def _departures(match: Match) -> Iterator[str]:
+    """Where a complete match is the reference but for a small thing that some write on purpose."""
+    if match.tolerance == SINGLE:
+        yield "the numbers agree to float32 only: something inside is computed or stored in float32"
+    chosen = [one for name in ("first norm", "second norm") if isinstance(one := match.switches.get(name), NormChoice)]
+    if any(one.kind == "layer, eps outside" for one in chosen):
+        yield "a norm adds its small number outside the root: sqrt(variance) + eps, where sqrt(variance + eps) is asked"
+    large = [one.eps for one in chosen if one.eps > 1e-4]
+    if large:
+        yield f"a norm adds {large[0]:g} to the variance, where 1e-05 is usual"
 
 
 def _difference(

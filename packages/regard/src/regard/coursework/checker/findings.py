@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from regard.array_types import Array
-from regard.coursework.checker.search import EXACT, Match, output_difference
+from regard.coursework.checker.comparison import EXACT, Match, output_difference
 from regard.mistakes.feed_forward import NORM_INSTEAD, NormChoice
 from regard.mistakes.mistake import Weight
 from regard.tracing.parameter_roles import Place, Roles

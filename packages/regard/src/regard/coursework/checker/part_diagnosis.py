@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Array
-from regard.coursework.checker.diagnosis import Diagnosis, ReportedMistake, diagnose, report_finding
+from regard.coursework.checker.comparison import EXACT, SINGLE, is_close
+from regard.coursework.checker.diagnosis import Diagnosis, ReportedMistake, diagnose, report_finding, report_mistake
 from regard.coursework.checker.findings import NOWHERE, one_gain_finding, unregistered_findings
-from regard.coursework.checker.search import EXACT, SINGLE, TRIES, find_match, is_close
+from regard.coursework.checker.search import TRIES, find_match
 from regard.mistakes.attention import softmax
 from regard.mistakes.embedding import FORMULAS, sinusoids
 from regard.mistakes.feed_forward import NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
-from regard.mistakes.mistake import Mistake, Weight
+from regard.mistakes.mistake import Weight
 from regard.tracing.parameter_roles import Roles, find_roles
 from regard.tracing.recording import Recording, Run
 
@@ -83,7 +84,7 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
     if incomplete:
         return dataclasses.replace(plain, notes=(*plain.notes, "with a mask, nothing we know explains the result"))
     place = match.roles.places.get("mask", match.roles.places.get("softmax"))
-    named = [_report_mistake(one, match.roles) for one in extra]
+    named = [report_mistake(one, match.roles) for one in extra]
     if not mask and not any(one.name == "mask-thrown-away" for one in plain.mistakes):
         line, method = (None, "") if place is None else (place.line, place.method)
         named.append(
@@ -101,19 +102,6 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
     return dataclasses.replace(plain, mistakes=plain.mistakes + tuple(named), parts=parts)
 
 
-def _report_mistake(one: Mistake, roles: Roles) -> ReportedMistake:
-    place = next((roles.places[key] for key in one.at if key in roles.places), None)
-    return ReportedMistake(
-        name=one.name,
-        said=one.said,
-        instead=one.instead,
-        stage=one.stage,
-        line=None if place is None else place.line,
-        method="" if place is None else place.method,
-        weight=one.weight.value,
-    )
-
-
 # a norm
 
 
@@ -126,8 +114,8 @@ def _judge_norm(recording: Recording) -> Diagnosis:
             if all(is_close(value, one.output, tolerance) for value, one in zip(made, recording.runs, strict=True)):
                 wrong = norm_mistake(choice.kind, "norm", 1)
                 bare = choice.norm is None or choice.norm.gain is None
-                named = [_report_mistake(one, roles) for one in ((wrong,) if wrong else ())]
-                named += [_report_mistake(unlearned_norm("norm", 1), roles)] if bare else []
+                named = [report_mistake(one, roles) for one in ((wrong,) if wrong else ())]
+                named += [report_mistake(unlearned_norm("norm", 1), roles)] if bare else []
                 if choice.norm is not None and choice.norm.gain is not None and choice.norm.gain.size == 1:
                     named.append(report_finding(one_gain_finding(roles.places.get("norm 1", NOWHERE))))
                 return _make_diagnosis(recording, "norm", tuple(named), explained=True)
@@ -163,7 +151,7 @@ def _judge_positions(recording: Recording) -> Diagnosis:
     for tolerance in (EXACT, SINGLE):
         for one in FORMULAS:
             if all(is_close(one.function(*rows.shape), rows, tolerance) for rows in added):
-                named = () if one.cost == 0 else (_report_mistake(one, Roles()),)
+                named = () if one.cost == 0 else (report_mistake(one, Roles()),)
                 notes = turned if one.cost else (one.said, *turned)
                 return _make_diagnosis(recording, "positions", named + hanging, explained=True, notes=notes)
     later = [sinusoids(len(rows) + 1, rows.shape[1])[1:] for rows in added]

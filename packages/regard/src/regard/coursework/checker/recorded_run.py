@@ -12,8 +12,7 @@ from regard.sandbox.jail import Tier
 from regard.sandbox.runner import Runner, read_source
 from regard.sandbox.tool import Tool
 from regard.strict_json import parse_json
-from regard.tracing.recording import Recording
-from regard.tracing.recording_reader import read_recording
+from regard.tracing.recording import Recording, read_recording
 
 RECORDING = 30.0  # seconds more than the limit: what recording a small model takes on a busy machine
 MOST_BYTES = 100_000_000  # of a recording
@@ -78,7 +77,10 @@ def _is_definition(one: ast.stmt) -> bool:
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             return False
         return True
-    return isinstance(one, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    if isinstance(one, (ast.Import, ast.ImportFrom)):  # regard serves the other cells: an answer stands on its own
+        names = [one.module or ""] if isinstance(one, ast.ImportFrom) else [alias.name for alias in one.names]
+        return not any(name.partition(".")[0] == "regard" for name in names)
+    return isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
 
 
 def _first_line(one: ast.stmt) -> int:

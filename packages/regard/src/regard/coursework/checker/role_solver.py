@@ -22,10 +22,11 @@ from regard.mistakes.feed_forward import NormChoice
 from regard.mistakes.layer import RIGHT, Values, attention, embedding, mistakes_of_stage
 from regard.mistakes.mistake import Mistake, Weight
 from regard.tracing.dataflow import Norm
-from regard.tracing.parameter_roles import Projection, Roles, is_subset
+from regard.tracing.embedding_tables import is_subset
+from regard.tracing.parameter_roles import Projection, Roles
 from regard.tracing.recording import Recording
 
-MOST_ARRAYS, MOST_TRIPLES = 60, 240
+MOST_ARRAYS, MOST_TRIPLES, MOST_ALIKE = 60, 240, 24
 AFTER: dict[str, str] = {"layout": "norm after"}
 MASKS = [one for one in MASK if one.weight is not Weight.MISTAKE]
 PART, HEAD, WIDTH = range(3)
@@ -57,7 +58,7 @@ class Solver:
     def __init__(self, recording: Recording, roles: Roles, there: Array, start: Values) -> None:
         self.roles, self.there, self.start = roles, there, start
         self.pieces = list(islice(_pieces(recording), MOST_ARRAYS))
-        self.source_words = int(recording.sizes.get("source_words", 0))
+        self.source_words, self.inner = (int(recording.sizes.get(size, 0)) for size in ("source_words", "inner"))
         output = recording.runs[0].output
         self.target_words = None if output is None or recording.kind != "translator" else output.shape[-1]
         self.width = self._find_width()
@@ -151,6 +152,10 @@ class Solver:
         maps = self._maps(x)
         ready = replace(roles, attends=True, sliced=False)
         for heads in counts:
+            raw = [one for one in maps if one.width and one.width % heads == 0 and _is_one_parameter(one)]
+            alike = (triple for triple in permutations(raw, 3) if len({one.width for one in triple}) == 1)
+            for q, k, v in islice(alike, MOST_ALIKE):
+                yield replace(ready, queries=q, keys=k, values=v, heads=heads)
             for q, k, v in self._packed_triples(maps, heads):
                 yield replace(ready, queries=q, keys=k, values=v, heads=heads)
             fitting = [one for one in maps if one.width and one.width % heads == 0]
@@ -254,7 +259,8 @@ class Solver:
             mixing = next(iter(self._mixing_by_shape(roles)), None)
         if self.target_words and not _has_shape(output, width, self.target_words):
             output = self._first_of_shape(width, self.target_words, used)
-        if inner is None or outer is None or not (_has_shape(outer, inner.width or 0, width) and inner is not mixing):
+        fit = inner is not None and outer is not None and _has_shape(outer, inner.width or 0, width)
+        if not fit or inner is mixing or used & {*inner.parameters, *outer.parameters}:
             taken = used | set(mixing.parameters if mixing else ()) | set(output.parameters if output else ())
             inner, outer = self._two_layers(width, taken) or (inner, outer)
         norms = roles.norms
@@ -273,11 +279,10 @@ class Solver:
         return next((p for p in self._projections(rows, columns) if not used & set(p.parameters)), None)
 
     def _two_layers(self, width: int, used: set[str]) -> tuple[Projection, Projection] | None:
-        for piece in self.pieces:
-            for matrix in _as_matrices(piece.value):
-                inner = matrix.shape[1]
-                if matrix.shape[0] != width or used & set(piece.parameters) or inner in (width, self.target_words, 1):
-                    continue
+        free = [m for p in self.pieces if not used & set(p.parameters) for m in _as_matrices(p.value)]
+        sizes = dict.fromkeys(m.shape[1] for m in free if len(m) == width)
+        for inner in sorted(sizes, key=lambda size: size != self.inner):  # what the constructor was given comes first
+            if inner not in (width, self.target_words, 1):
                 first = self._first_of_shape(width, inner, used)
                 second = first and self._first_of_shape(inner, width, used | set(first.parameters))
                 if first and second:
@@ -352,6 +357,8 @@ def _heads_together(raw: list[Piece]) -> list[Piece]:
             for axis in range(len(shape)):
                 joined = np.concatenate([one.value for one in group], axis=axis)
                 together.append(Piece(value=joined, parameters=names))
+            if len(shape) == 1:  # every head adds a bias of its own
+                together.append(Piece(value=np.sum([one.value for one in group], axis=0), parameters=names))
     return together
 
 
@@ -395,6 +402,10 @@ def _interleave_heads(roles: Roles, heads: int) -> Iterator[Roles]:
     for which in ((True, True, True), (False, False, True), (True, True, False)):
         q, k, v = (new if turn else old for new, old, turn in zip(turned, read, which, strict=True))
         yield replace(roles, queries=q, keys=k, values=v, heads=heads)
+
+
+def _is_one_parameter(one: Projection) -> bool:
+    return len(one.parameters) == 1 + (one.bias is not None)
 
 
 def _key(roles: Roles) -> tuple[object, ...]:

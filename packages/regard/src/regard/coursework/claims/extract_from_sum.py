@@ -14,6 +14,7 @@ from regard.coursework.question import LARGEST, Instance, Ruling, make_size, rea
 from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.errors import InputError
 from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.subspace import extract
 from regard.written_numbers import at_most
 
 TRIALS = 20
@@ -63,8 +64,6 @@ def check_orthogonal_spans(*, d: int, m: int) -> Verdict:
 
 
 def check_any_spans(*, d: int, m: int) -> Verdict:
-    from regard.subspace import extract
-
     # the counterexample's spans, whatever d and m are
     extraction = extract([[1.0], [0.0]], [[1.0], [1.0]])
     matrix = None if extraction.matrix is None else extraction.matrix.tolist()

@@ -19,6 +19,7 @@ from regard.coursework.question import (
     worst_ruling,
 )
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.lowrank import attaining, spectrum
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.written_numbers import in_full
 
@@ -53,8 +54,6 @@ def check_rank_at_most(*, rows: int, columns: int, k: int, factor: float) -> Ver
 
 def _largest_ratio(rows: int, columns: int, k: int) -> float:
     """The largest sigma_k sqrt(k)/||A||_F, of random matrices and of the one that attains it."""
-    from regard.lowrank import attaining, spectrum
-
     rng = np.random.default_rng(0)
     tried = [rng.standard_normal((rows, columns)) for _ in range(TRIALS)] + [attaining(k, (rows, columns))]
     # Eckart, Young and Mirsky: no matrix of rank k-1 comes nearer than sigma_k, so this is the least error.

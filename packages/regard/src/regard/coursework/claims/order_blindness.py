@@ -13,7 +13,9 @@ import numpy as np
 from regard.coursework.claim import read_claim
 from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.layers import block
 from regard.pictures import finish
+from regard.symmetry import lemmas, random_layer, symmetry
 
 Rows = list[list[Fraction]]
 SIZE = 4  # rows; all 24 permutations are tried
@@ -80,8 +82,6 @@ def check_exactly(*, causal: int, seed: int) -> Verdict:
 
 
 def check_lemmas(*, causal: int, seed: int) -> Verdict:
-    from regard.symmetry import lemmas
-
     proved = lemmas(seed=seed)
     if not proved.answer:
         return not_refuted_verdict(1, f"The proof and the arithmetic differ: {proved}")
@@ -89,9 +89,6 @@ def check_lemmas(*, causal: int, seed: int) -> Verdict:
 
 
 def check_in_float64(*, causal: int, seed: int) -> Verdict:
-    from regard.layers import block
-    from regard.symmetry import random_layer, symmetry
-
     weights = dataclasses.asdict(random_layer(16, seed=seed))
     seen = np.tri(32, dtype=bool) if causal else None
 
@@ -112,8 +109,6 @@ def check_in_float64(*, causal: int, seed: int) -> Verdict:
 
 
 def draw(figure: Any, *, causal: int, seed: int) -> None:
-    from regard.symmetry import random_layer
-
     rng = np.random.default_rng(seed)
     X, layer = 3 * rng.standard_normal((6, 6)), random_layer(6, seed=seed)  # large, so that rows attend to few
     P = rng.permutation(6)
@@ -139,8 +134,6 @@ def rows_and_weights(latent: Any, *, length: int, d: int) -> Instance:
 
 
 def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
-    from regard.layers import block
-
     given = instance.given
     ours = block(**{name: value[0] if name in ("b_1", "b_2") else value for name, value in given.items()}).output
     size = 1 + float(np.abs(ours).max())
@@ -153,13 +146,20 @@ def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
 
 
 def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str]:
-    """Which of the known mistakes of a layer gives these numbers, on this instance; equal ones are all listed."""
+    """Which of the known mistakes of a layer gives these numbers; one row or one column would not tell them apart."""
+    if min(given["X"].shape) < 2:
+        return []
     from regard.mistakes.layer import RIGHT, Values, attention, feed_forward, mistakes_of_stage
     from regard.tracing.parameter_roles import Projection, Roles
 
     queries, keys, values = (Projection(weight=given[name]) for name in ("W_Q", "W_K", "W_V"))
     layers = [Projection(weight=given[f"W_{n}"], bias=given[f"b_{n}"][0]) for n in (1, 2)]
-    roles = Roles(queries=queries, keys=keys, values=values, inner=layers[0], outer=layers[1])
+    whole = Roles(queries=queries, keys=keys, values=values, inner=layers[0], outer=layers[1])
+    bare = [dataclasses.replace(one, bias=None) for one in layers]
+    without = {
+        "no bias b_1": dataclasses.replace(whole, inner=bare[0]),
+        "no bias b_2": dataclasses.replace(whole, outer=bare[1]),
+    }
     tried: dict[str, dict[str, Any]] = {
         f"a residual ({where})": {where: None} for where in ("X added to H", "H added to Z", "X added to Z")
     }
@@ -167,13 +167,14 @@ def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str
         one.said: dict(one.replaces)
         for stage in ("attention", "feed-forward")
         for one in mistakes_of_stage(stage)
-        if one.cost and one.step != "mask"
+        if one.cost and one.step != "mask" and not {"heads", "head", "batch", "states"} & {*one.name.split("-")}
     }
+    tried |= {said: {} for said in without}
     later = {"mask": lambda scores, ok, low: np.where(np.tri(scores.shape[-1]) > 0, scores, -np.inf)}
     tried["a mask that hides later rows"] = later
     found = []
     for said, steps in tried.items():
-        x = Values(known={"x": given["X"][None]})
+        x, roles = Values(known={"x": given["X"][None]}), without.get(said, whole)
         try:
             with np.errstate(all="ignore"):
                 c = attention(roles, x, {**RIGHT, **steps})
@@ -191,8 +192,8 @@ QUESTION = read_question(
     "order-blindness",
     shape=lambda given: given["X"].shape,
     sizes=(
-        make_size("length", "how many rows", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
-        make_size("d", "the dimension", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
+        make_size("length", "how many rows", (2, 3, 5, 8, 1), whole=True, least=1, most=LARGEST),
+        make_size("d", "the dimension", (2, 3, 5, 8, 1), whole=True, least=1, most=LARGEST),
     ),
     make=rows_and_weights,
     judge=judge_layer,

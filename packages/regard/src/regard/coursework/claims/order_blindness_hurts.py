@@ -9,12 +9,13 @@ import numpy as np
 from regard.coursework.claim import read_claim
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, axes
+from regard.positions import sinusoidal
 from regard.rigor import balls
+from regard.symmetry import dog_and_man, random_layer
+from regard.symmetry.order_witnesses import enclosed_row
 
 
 def check_same_outputs_reordered(*, dim: int, seed: int) -> Verdict:
-    from regard.symmetry import dog_and_man
-
     example = dog_and_man(dim=dim, seed=seed)
     if example.answer:
         return not_refuted_verdict(1, f"The proof and the layer in float64 differ: {example}")
@@ -22,9 +23,6 @@ def check_same_outputs_reordered(*, dim: int, seed: int) -> Verdict:
 
 
 def check_same_outputs(*, dim: int, seed: int) -> Verdict:
-    from regard.symmetry import random_layer
-    from regard.symmetry.order_witnesses import enclosed_row
-
     rng = np.random.default_rng(seed)
     the, dog, bit, man = rng.standard_normal((4, dim))
     layer = random_layer(dim, seed=seed)
@@ -47,9 +45,6 @@ def check_same_outputs(*, dim: int, seed: int) -> Verdict:
 
 
 def draw(figure: Any, *, dim: int, seed: int) -> None:
-    from regard.positions import sinusoidal
-    from regard.symmetry import dog_and_man
-
     made = axes(
         figure,
         title='"the dog bit the man" against "the man bit the dog"',

@@ -12,13 +12,12 @@ from regard.coursework.claim import read_claim
 from regard.coursework.question import Instance, Ruling, format_distinctly, make_size, read_question, worst_ruling
 from regard.coursework.verdict import Status, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.positions import Table, distance, first_collision, first_equal_rows, frequencies, positions, sinusoidal
 
 UNITS = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}  # of the formats, from the narrowest
 
 
 def check_every_length(*, dim: int, length: int) -> Verdict:
-    from regard.positions import positions
-
     answer = positions(dim=dim, length=length)
     if not answer.answer or answer.distance is None or not answer.distance[0] > 0:
         return not_refuted_verdict(1, f"The proof and the computed distances differ: {answer}")
@@ -61,8 +60,6 @@ def check_under_a_condition(*, dim: int, length: int) -> Verdict:
 
 
 def check_in_format(*, dim: int, length: int, format: str) -> Verdict:
-    from regard.positions import Table, first_collision
-
     table = Table(dim, format)
     pair = first_collision(table, length).pair
     if pair is None:
@@ -94,15 +91,11 @@ def check_in_float32(*, dim: int, length: int) -> Verdict:
 
 
 def proof_numbers(*, dim: int, length: int) -> dict[str, object]:
-    from regard.positions import distance
-
     low, _ = distance(710, dim)
     return {"low": low}
 
 
 def draw(figure: Any, *, dim: int, length: int) -> None:
-    from regard.positions import frequencies
-
     made = axes(
         figure,
         title="Distance of two sinusoidal positions",
@@ -133,8 +126,6 @@ def judge_positions(instance: Instance, rows: Any) -> Ruling:
 
 
 def formula_ruling(rows: Any) -> Ruling:
-    from regard.positions import sinusoidal
-
     length, dim = rows.shape
     slack, right = _slack(rows), sinusoidal(length, dim)
     over = np.abs(rows - right) - slack
@@ -168,8 +159,6 @@ def _known_table_sentence(rows: Any, slack: Any) -> str:
 
 
 def distinct_ruling(rows: Any) -> Ruling:
-    from regard.positions import first_equal_rows
-
     size = max(float(np.abs(rows).max()), 1e-300)
     for shown, how in ((rows, "equal"), (np.round(rows / size, 12), "equal but for rounding")):
         pair = first_equal_rows(shown + 0.0)  # -0.0 is 0.0

@@ -13,7 +13,10 @@ from regard.coursework.claim import read_claim
 from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, axes
+from regard.positions import sinusoidal
 from regard.rigor import balls
+from regard.symmetry import random_layer
+from regard.symmetry.order_witnesses import blind_layer, enclosed_row, invertible, seen_orders
 from regard.written_numbers import at_least, at_most, in_full
 
 MOST_WORK = 200_000  # permutations times dim^2 whose outputs are enclosed within some seconds
@@ -25,10 +28,6 @@ EXACTLY = (
 
 
 def check_the_sets_layers(*, length: int, dim: int, seed: int) -> Verdict:
-    from regard.positions import sinusoidal
-    from regard.symmetry import random_layer
-    from regard.symmetry.order_witnesses import invertible, seen_orders
-
     layer = random_layer(dim, hidden=dim, seed=seed)
     if not all(invertible(matrix) for matrix in (layer.W_V, layer.W_1, layer.W_2)):
         return not_refuted_verdict(1, "These weights could not be shown to be invertible; take another seed.")
@@ -48,10 +47,6 @@ def check_the_sets_layers(*, length: int, dim: int, seed: int) -> Verdict:
 
 
 def check_some_layer(*, length: int, dim: int, seed: int) -> Verdict:
-    from regard.positions import sinusoidal
-    from regard.symmetry import random_layer
-    from regard.symmetry.order_witnesses import enclosed_row
-
     layer, Phi = random_layer(dim, seed=seed), sinusoidal(length, dim)
     X = np.random.default_rng(seed).standard_normal((length, dim))
     stays, *orders = itertools.permutations(range(length))
@@ -77,9 +72,6 @@ def check_some_layer(*, length: int, dim: int, seed: int) -> Verdict:
 
 def _order_blind_layers(length: int, dim: int, seed: int, Phi: Any) -> dict[str, Any]:
     """Layers that see no order, each with one of the theorem's four conditions left out and the others kept."""
-    from regard.symmetry import random_layer
-    from regard.symmetry.order_witnesses import blind_layer
-
     layer, nothing = random_layer(dim, hidden=dim, seed=seed), np.zeros((dim, dim))
     if length <= dim:  # else the differences of the positions may span everything, and W_V has nowhere to look
         look_away = {"W_V": blind_layer(Phi), "W_1": blind_layer(Phi, dull="W_1")}
@@ -89,8 +81,6 @@ def _order_blind_layers(length: int, dim: int, seed: int, Phi: Any) -> dict[str,
 
 
 def check_every_layer(*, length: int, dim: int, seed: int) -> Verdict:
-    from regard.positions import sinusoidal
-
     rng = np.random.default_rng(seed)
     X, Phi = rng.standard_normal((length, dim)), sinusoidal(length, dim)
     order = np.roll(np.arange(length), 1)  # never the identity
@@ -124,9 +114,6 @@ def _sum(column: list[float]) -> Fraction:
 
 
 def check_rows_with_positions(*, length: int, dim: int, seed: int) -> Verdict:
-    from regard.positions import sinusoidal
-    from regard.symmetry import random_layer
-
     rng, layer = np.random.default_rng(seed), random_layer(dim, seed=seed)
     X, Phi = rng.standard_normal((length, dim)), sinusoidal(length, dim)
     order = np.roll(np.arange(length), 1)  # never the identity
@@ -137,9 +124,6 @@ def check_rows_with_positions(*, length: int, dim: int, seed: int) -> Verdict:
 
 
 def draw(figure: Any, *, length: int, dim: int, seed: int) -> None:
-    from regard.positions import sinusoidal
-    from regard.symmetry import random_layer
-
     made = axes(
         figure,
         title="Swapping two rows: how far is $g(PX)$ from $P g(X)$?",

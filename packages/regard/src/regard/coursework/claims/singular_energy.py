@@ -10,17 +10,16 @@ import numpy as np
 from regard.coursework.claim import read_claim
 from regard.coursework.question import Instance, Ruling, equality_ruling, format_distinctly, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.lowrank import spectrum
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
+from regard.rigor.matrices import squares
 from regard.written_numbers import in_full
 
 TRIALS = 30
 
 
 def check_real_matrices(*, rows: int, columns: int, power: float) -> Verdict:
-    from regard.lowrank import spectrum
-    from regard.rigor.matrices import squares
-
     if power != 2:
         return _other_power_verdict(power)
     rng = np.random.default_rng(0)

@@ -11,6 +11,7 @@ from regard.array_types import Float
 from regard.coursework.claim import read_claim
 from regard.coursework.question import Best, Instance, Ruling, bound_ruling, format_distinctly, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
+from regard.lowrank import statements
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.written_numbers import in_full
 
@@ -49,8 +50,6 @@ def check_as_stated(*, rows: int, columns: int, k: int, factor: float) -> Verdic
 
 def _climb_sentence(rows: int, columns: int, k: int) -> str:
     """How near an adversary comes to equality, in words; nothing where sigma_k is 0."""
-    from regard.lowrank import statements
-
     small = (min(rows, 12), min(columns, 12))
     if k > min(small):
         return ""

@@ -13,6 +13,7 @@ from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import EXTRA, orthonormal_rows
 from regard.coursework.question import Best, Instance, Ruling, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, explained_verdict, holds, refuted_verdict
+from regard.noise import NoiseModel, small_noise_bound
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -26,8 +27,6 @@ POINTS = ((1e-8, 8.0), (1e-6, 20.0), (1e-4, 5.0), (1e-3, 10.0), (1e-2, 3.0))
 
 
 def check_vanishing_fast_enough(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
-    from regard.noise import small_noise_bound
-
     if factor < 1:
         return _small_factor_verdict(factor)
     closest = 0.0
@@ -99,8 +98,6 @@ def check_directions_and_lengths(*, n: int, iso: float, scale: float, factor: fl
 
 
 def proof_numbers(*, n: int, iso: float, scale: float, factor: float) -> dict[str, object]:
-    from regard.noise import small_noise_bound
-
     return {
         "product": iso * scale**2,
         "bound": small_noise_bound(n, iso=iso, scale=scale),
@@ -109,8 +106,6 @@ def proof_numbers(*, n: int, iso: float, scale: float, factor: float) -> dict[st
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
-    from regard.noise import small_noise_bound
-
     made = axes(
         figure,
         title=f"$n = {n}$ keys with noise $a I$, $q = T (mu_a + mu_b)$",
@@ -149,15 +144,11 @@ def noisy_keys(latent: Any, *, n: int, extra: int, error: float, part: float) ->
 
 
 def judge_average(instance: Instance, query: Any) -> Ruling:
-    from regard.noise import NoiseModel
-
     given = instance.given
     return error_ruling(NoiseModel(means=given["means"], isotropic=given["iso"]), query[None], given["error"])
 
 
 def compare_with_best_scale(instance: Instance, query: Any) -> Best | None:
-    from regard.noise import NoiseModel
-
     given = instance.given
     yours, accuracy = mean_error(NoiseModel(means=given["means"], isotropic=given["iso"]), query[None])
     best = least_error(len(given["means"]), iso=given["iso"], heads=1)

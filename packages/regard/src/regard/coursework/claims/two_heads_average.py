@@ -21,6 +21,7 @@ from regard.coursework.query_questions import EXTRA, orthonormal_rows
 from regard.coursework.question import Best, Instance, Ruling, inequality, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
+from regard.noise import NoiseModel, two_heads_bound
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
@@ -29,8 +30,6 @@ POINTS = ((1e-4, 8.0), (1e-2, 12.0), (0.05, 20.0))
 
 
 def check_close_to_the_average(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
-    from regard.noise import two_heads_bound
-
     if factor < 1:
         return _small_factor_verdict(n, iso, scale, factor)
     here, accuracy = designed_error(n, iso=iso, scale=scale, heads=2)
@@ -49,8 +48,6 @@ def check_close_to_the_average(*, n: int, iso: float, scale: float, factor: floa
 
 def _small_factor_verdict(n: int, iso: float, scale: float, factor: float) -> Verdict:
     """The proof is for the factor 1; below it an (a, T) may pass the bound, and then it is enclosed."""
-    from regard.noise import two_heads_bound
-
     for a, T in ((iso, scale), *POINTS):
         value = designed_error(n, iso=a, scale=T, heads=2)[0]
         stated = factor * two_heads_bound(n, iso=a, scale=T)
@@ -119,8 +116,6 @@ def proof_numbers(*, n: int, iso: float, scale: float, factor: float) -> dict[st
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
-    from regard.noise import two_heads_bound
-
     made = axes(
         figure,
         title=f"$n = {n}$ keys with noise $a I$, $a = {iso:g}$",
@@ -155,8 +150,6 @@ def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> 
 
 
 def judge_two_heads(instance: Instance, queries: Any) -> Ruling:
-    from regard.noise import NoiseModel
-
     given = instance.given
     if np.array_equal(queries[0], queries[1]):
         return Ruling(room=-1.0, said="the two queries are the same, and are to be different")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from regard import noise
 from regard.coursework.averaging_error import BY_INTEGRALS, KEYS, enclosed_error, error_ruling, least_error, mean_error
 from regard.coursework.claim import read_claim
 from regard.coursework.parameters import number_of_keys
@@ -16,6 +17,8 @@ from regard.coursework.query_questions import EXTRA, orthonormal_rows
 from regard.coursework.question import Best, Instance, make_size, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
+from regard.noise import NoiseModel, Spread
+from regard.noise.comparison import head_variances
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_most, between, in_full
@@ -27,8 +30,6 @@ LONG_ENOUGH = 2000.0  # T of the heads' own variances: beyond, integrals take mi
 
 def _chance_above(n: int, iso: float, scale: float, spread: float) -> tuple[float, float]:
     """P(alpha_a > 0.9) in head 1, and its accuracy."""
-    from regard import noise
-
     model = noise.gaussian_setting(n, spread=spread, iso=iso)
     chance = noise.weight_law(noise.score_laws(model, noise.two_heads(n, scale)[:1]), 0).above(0.9)
     return min(max(chance.value, 0.0), 1.0), chance.accuracy  # a probability: outside there is only rounding
@@ -132,8 +133,6 @@ def describe_limits(n: int, spread: float) -> str:
 
 
 def check_head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
-    from regard.noise.comparison import head_variances
-
     T = min(scale, LONG_ENOUGH)
     (first, kept), (second, _) = (head_variances(n, spread, iso, T, head) for head in (0, 1))
     return holds(
@@ -182,8 +181,6 @@ def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> 
 
 
 def _model(instance: Instance) -> Any:
-    from regard.noise import NoiseModel, Spread
-
     spreads = [Spread(key=0, variance=0.5)]
     return NoiseModel(means=instance.given["means"], isotropic=instance.given["iso"], spreads=spreads)
 

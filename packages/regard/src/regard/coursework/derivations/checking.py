@@ -6,24 +6,25 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.conditions import attach_conditions, find_indices, meets, places_listed
+from regard.coursework.derivations.conditions import attach_conditions, find_indices, places_listed
 from regard.coursework.derivations.document import MOST, Statement, find_formulas, split_statements
-from regard.coursework.derivations.evaluation import DividesByZero, Instance, NoValue, compare, evaluate, write_value
-from regard.coursework.derivations.grammar import Parser
-from regard.coursework.derivations.instances import make_instances
-from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
-from regard.coursework.derivations.problem import Fact, Problem
-from regard.coursework.derivations.proving import (
+from regard.coursework.derivations.equalities import (
+    LATEST,
     NONE,
     Conditions,
     Context,
     Equality,
     Step,
-    prove,
     prove_by_lines_before,
 )
+from regard.coursework.derivations.grammar import Parser
+from regard.coursework.derivations.instances import make_instances
+from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
+from regard.coursework.derivations.problem import Fact, Problem
+from regard.coursework.derivations.proving import prove
 from regard.coursework.derivations.repairs import find_repair
-from regard.coursework.derivations.terms import Condition, Term, free_names, num, substitute, sym
+from regard.coursework.derivations.terms import Condition, Definitions, Term, free_names, num, substitute, sym
+from regard.coursework.derivations.testing import Tester
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -38,33 +39,26 @@ from regard.coursework.derivations.whole_numbers import prove_by_irrationality, 
 from regard.errors import InputError
 from regard.rigor.balls import precise
 
+_GENERAL = re.compile(r"\b(?:every|all|any|each)\b|\\forall", re.IGNORECASE)
+_DENIED = re.compile(r"\b(?:impossible|cannot|not true|absurd|not hold|false|wrong)\b", re.IGNORECASE)
+_CONDITION = re.compile(r"^[\s,.}\\a-z{]{0,12}\b(?:if|when|whenever|provided|unless)\b", re.IGNORECASE)
 _DEFINING = re.compile(r"\b(?:let|set|define|put|write|where|denote|with|choose|take)\b[^.]*$", re.IGNORECASE)
 MOST_STATEMENTS = 1500
 TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "!=": "!="}
 
 
 @dataclass
-class Checker:
+class Checker(Tester):
     """Goes through a document once, and remembers what it has seen."""
 
-    problem: Problem
-    context: Context
-    instances: list[Instance]
     lines: list[LineVerdict] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     reached: set[str] = field(default_factory=set)
     supposed: list[str] = field(default_factory=list)  # what the writer supposes, and nobody gives
-    contradicts: str = ""  # a supposition that holds on no instance: what follows from it cannot be tested
     defined_at: dict[str, int] = field(default_factory=dict)
-    evaluated: int = 0  # how often the last relation had a value
-    undefined: int = 0  # how often it divided by zero
     last: Term | None = None
     chain: tuple[list[Term], list[str], Conditions] | None = None
     bound: dict[str, Term] = field(default_factory=dict)  # an index that is one of several places: i = 1, 2
-
-    @property
-    def words(self):  # type: ignore[no-untyped-def]
-        return self.context.words
 
     def read(self, text: str) -> None:
         formulas, said = find_formulas(text)
@@ -81,6 +75,9 @@ class Checker:
     def statement(self, statement: Statement) -> None:
         if statement.problem is not None:
             self.not_read(statement, statement.problem)
+            return
+        if any(is_list(side) for side in statement.sides):
+            self.said.append(f"{statement.text} lists its members, and is read as words")
             return
         if not statement.signs:
             with suppress(NotRead, Mismatch):
@@ -155,6 +152,10 @@ class Checker:
         if (lemma := self.find_lemma(relation, names)) is not None:
             self.mark(relation, Mark.FOLLOWS, step=Step((lemma,)))
             return
+        if names and _GENERAL.search(relation.statement.after + relation.statement.before):
+            self.said.append(f"{relation} is a remark about every {next(iter(names))}, and is read as words")
+            self.chain = None
+            return
         if names and not self.read_unknown(names, relation):
             self.mark(relation, Mark.NOT_READ, f"{next(iter(names))} is neither given nor defined before")
             self.chain = None
@@ -207,6 +208,16 @@ class Checker:
         free = free_names(term)
         if name in free:
             return False
+        if name in self.unfold_names(free, {**self.problem.definitions, **self.context.own}):
+            self.mark(
+                relation, Mark.NOT_READ, f"{name} would be built from itself: what it is set to is made of {name}"
+            )
+            return True
+        known = self.words.shapes.get(name)
+        if is_choice and shape is not None and known is not None and shape != known:
+            both = f"{name} is {' x '.join(known)} and {term} is {' x '.join(shape)}"
+            self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {both}")
+            return True
         if free & self.words.indices - {index} - set(self.words.shapes):
             self.mark(relation, Mark.NOT_READ, f"{name} has no index, and what it is set to has one")
             return True
@@ -226,11 +237,21 @@ class Checker:
         self.note_sums(relation)
         return True
 
+    @staticmethod
+    def unfold_names(names: set[str], definitions: Definitions) -> set[str]:
+        """The names, and all that stand in what they are defined as."""
+        seen: set[str] = set()
+        while new := names - seen:
+            seen |= new
+            names = names.union(*(free_names(definitions[one][1]) for one in new if one in definitions))
+        return seen
+
     def judge_choice(self, name: str, term: Term) -> tuple[Mark, str]:
         """Whether a choice is built from what it may be, is positive if it must be, and has what it must have."""
         allowed = self.problem.choose[name]
-        alien = free_names(term) - set(allowed) - set(self.context.own) - set(self.problem.sizes) - {"pi", "e"}
-        if alien := alien - self.words.indices:
+        known = {*allowed, *self.problem.sizes, *self.words.indices, "pi", "e", name}
+        own = {one: made for one, made in self.context.own.items() if one not in known}
+        if alien := self.unfold_names(free_names(term), own) - known - set(own):
             listed = ", ".join(sorted(alien))
             return Mark.TRUE, f"{name} may be built from {', '.join(allowed)} alone; {listed} is not among them"
         if self.problem.is_positive_name(name) and prove(self.context, num(0), "<", term, NONE) is None:
@@ -263,11 +284,14 @@ class Checker:
             for one in statement.conditions
             if one.index in free and one.sign != "=" and free_names(one.place) & self.words.indices <= free
         ]
+        ends = {self.words.index_range(side, one.index) for side in (left, right) for one in stated}
+        whole = {*((">=", lo) for lo, _ in filter(None, ends)), *(("<=", hi) for _, hi in filter(None, ends))}
+        stated = [one for one in stated if (one.sign, one.place) not in whole]  # i = 1, ..., n is every i
         conditions, failure = self.test(relation, stated) if step is None else (stated, None)
         if failure is not None or not self.evaluated:
             self.judge_failure(relation, failure, stated)
             return
-        undefined = 0 if step is not None or self.contradicts else self.undefined
+        undefined = 0 if step is not None or self.is_excluded(relation) else self.undefined
         step = step or prove_multiple_of_pi(self.context, left, sign, right)
         step = step or prove(self.context, left, sign, right, frozenset(conditions))
         mark, remark = self.judge_step(relation, step, undefined)
@@ -298,11 +322,17 @@ class Checker:
             self.mark(relation, Mark.NOT_READ, "it has no value on any instance: perhaps an index is out of its range")
             return
         if relation.statement.supposed:
-            self.contradicts = str(relation)
-            self.said.append(f"{relation} is supposed, and holds on no instance: a contradiction has to follow")
+            self.contradicts = relation
+            self.said.append(f"{relation} is supposed, and does not hold in general: a contradiction has to follow")
             return
         if self.contradicts:
             self.mark(relation, Mark.TRUE, f"it rests on {self.contradicts}, and cannot be tested")
+            return
+        if _DENIED.search(relation.statement.after):
+            self.said.append(f"{relation} is denied in words, and is no step")
+            return
+        if _CONDITION.search(relation.statement.after):
+            self.mark(relation, Mark.TRUE, "it is said under a condition, and does not hold without it")
             return
         open_names = sorted(relation.names & set(self.problem.choose) - set(self.context.own))
         if open_names and self.holds_somewhere(relation, stated):
@@ -327,73 +357,6 @@ class Checker:
             )
         )
 
-    # testing
-
-    def test(self, relation: Relation, stated: list[Condition]) -> tuple[list[Condition], Failure | None]:
-        """The conditions under which it holds on every instance, or the first failure."""
-        left, sign, right = relation.left, relation.sign, relation.right
-        failure = self.first_failure(left, sign, right, stated)
-        indices = sorted(relation.names & self.words.indices - set(self.words.shapes))
-        if failure is None or stated or not indices:
-            return stated, failure
-        counts = self.evaluated, self.undefined
-        last = [name for name, one in self.problem.symbols.items() if one.up_to]
-        guesses = [("!=", num(1)), (">=", num(3)), *(("<=", sym(name)) for name in last)]
-        for guess in (Condition(indices[0], guess_sign, place) for guess_sign, place in guesses):
-            if self.first_failure(left, sign, right, [guess]) is None and self.evaluated:
-                self.said.append(f"{relation} is read for {guess}")
-                return [guess], None
-        self.evaluated, self.undefined = counts
-        return stated, failure
-
-    def is_true(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
-        """Whether an edited line fits together and holds on every instance, at least one among them."""
-        try:
-            left, right, _ = fit_relation(left, right, self.words)
-        except Mismatch:
-            return False
-        return self.first_failure(left, sign, right, stated) is None and self.evaluated > 0
-
-    def is_repaired(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
-        """Whether an edited line is true: an inequality must be proved, since instances may be kind to it."""
-        if not self.is_true(left, sign, right, stated):
-            return False
-        left, right, _ = fit_relation(left, right, self.words)
-        return sign == "=" or prove(self.context, left, sign, right, frozenset(stated)) is not None
-
-    def first_failure(self, left: Term, sign: str, right: Term, conditions: list[Condition]) -> Failure | None:
-        self.evaluated = self.undefined = 0
-        for where in self.instances:
-            for places in self.problem.free_places([left, right], where, self.words):
-                where.steps = 0
-                try:
-                    if not all(meets(one, places, where) for one in conditions):
-                        continue
-                    values = evaluate(left, where, places), evaluate(right, where, places)
-                    said = compare(sign, *values)
-                except DividesByZero:
-                    self.undefined += 1
-                    continue
-                except (NoValue, IndexError, TypeError, ValueError):  # this instance has nothing to say
-                    continue
-                self.evaluated += said is not None
-                if said is False:
-                    self.evaluated += 1
-                    return Failure(where, places, (write_value(values[0]), write_value(values[1])))
-        return None
-
-    def holds_somewhere(self, relation: Relation, conditions: list[Condition]) -> bool:
-        """Whether a relation about what is not chosen yet holds on some instance, and so might yet become true."""
-        everywhere = self.instances
-        try:
-            for where in everywhere:
-                self.instances = [where]
-                if self.is_true(relation.left, relation.sign, relation.right, conditions):
-                    return True
-        finally:
-            self.instances = everywhere
-        return False
-
     # what a line leaves behind
 
     def remember(self, relation: Relation, conditions: Conditions) -> None:
@@ -410,19 +373,9 @@ class Checker:
     def reaches(self, term: Term, name: str) -> bool:
         """Whether unfolding a term could come back to a name, or leave an index that nothing binds."""
         names = free_names(term)
-        seen: set[str] = set()
-        if names & self.words.indices - set(self.words.shapes):
+        if names & (self.words.indices - set(self.words.shapes) | {f"{one}_p" for one in self.words.variants}):
             return True
-        if names & {f"{one}_p" for one in self.words.variants}:
-            return True
-        every = {**self.problem.definitions, **self.context.own, **self.context.shown}
-        while names - seen:
-            one = (names - seen).pop()
-            seen.add(one)
-            if one == name:
-                return True
-            names = names | free_names(self.context.shown.get(one, every.get(one, ("", num(0))))[1])
-        return False
+        return name in self.unfold_names(names, {**self.problem.definitions, **self.context.own, **self.context.shown})
 
     def note_sums(self, relation: Relation) -> None:
         for side in (relation.left, relation.right):
@@ -436,7 +389,8 @@ class Checker:
         sides, signs, before = self.chain if self.chain is not None else ([], [], NONE)
         sides, signs, conditions = [*sides, relation.left], [*signs, relation.sign], conditions | before
         self.chain = (sides, signs, conditions)
-        for n, side in enumerate(sides):
+        for n in sorted({0, *range(len(sides))[-LATEST:]}):  # a chain may be long: its start, and what stands near
+            side = sides[n]
             whole = join_signs(signs[n:])
             if whole is None:
                 continue
@@ -460,6 +414,13 @@ class Checker:
                 step = prove_by_lines_before(self.context, goal.left, goal.right, NONE)
                 if step is not None and step.leap == 0:
                     self.reached.add(goal.name)
+
+
+def is_list(tokens: list[Token]) -> bool:
+    """Whether a side is a list in brackets with dots in it, as in [a_1, ..., a_p]."""
+    texts = [token.text for token in tokens]
+    dots = texts.index("...") if "..." in texts else 0
+    return texts[:1] in (["("], ["{"]) and dots > 1 and {texts[dots - 1], *texts[dots + 1 : dots + 2]} == {","}
 
 
 def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact) -> bool:

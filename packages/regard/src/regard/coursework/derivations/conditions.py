@@ -37,7 +37,9 @@ def find_indices(statements: list[Statement], problem: Problem, words: Vocabular
 
 def is_counted(base: str, below: str, words: Vocabulary) -> bool:
     """Whether a name with this below it is a member of a family, and no name of its own."""
-    if f"{base}_{below}" in words.shapes or (below == "p" and words.variants):
+    ends = words.families.get(base, words.families.get(f"{base}."))
+    is_last = ends is not None and ends[1].value == below  # a_p, where a_1, ..., a_p are all of them
+    if f"{base}_{below}" in words.shapes or (below == "p" and words.variants) or is_last:
         return False
     return base == "sum" or base in words.families or f"{base}." in words.families or base not in words.shapes
 
@@ -58,6 +60,9 @@ def attach_conditions(statements: list[Statement], words: Vocabulary) -> list[St
                 last += found
             else:
                 parts.append(found)
+        if parts and not any(isinstance(one, Statement) for one in parts):
+            alone = " and ".join(str(one) for part in parts if isinstance(part, list) for one in part)
+            words.say(f"{alone} stands alone, and is read as words")
         leads = bool(parts) and isinstance(parts[0], list)
         groups = [one for one in parts if isinstance(one, list)]
         known = groups[-1] if groups and not leads else []

@@ -16,27 +16,35 @@ _MATH = re.compile(
     re.DOTALL,
 )
 _CROSSED = re.compile(
-    r"~~.{1,2000}?~~|<del>.{1,2000}?</del>|<s>.{1,2000}?</s>|\\(?:sout|st|cancel|xcancel|hcancel)\{[^{}]*\}", re.DOTALL
+    r"~~.{1,2000}?~~|<del>.{1,2000}?</del>|<s>.{1,2000}?</s>|\\(?:sout|st|[xbh]?cancel)(?P<inside>\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})",
+    re.DOTALL,
 )
 _COMMENT = re.compile(r"<!--.*?-->|^[ \t]*%[^\n]*", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<img[^>]*>")
-_SUPPOSE = re.compile(r"\b(?:suppose|assume|assuming|if)\b[^.]*$", re.IGNORECASE)
+_SUPPOSE = re.compile(  # up to "then": what follows from a supposition is a step
+    r"\b(?:(?:suppose|assume|assuming)\b[^.]*|if\b[^.,]*)$", re.IGNORECASE
+)
+_THEN = re.compile(r"\b(?:then|so|hence|thus|therefore|we (?:have|get|obtain|see))\b", re.IGNORECASE)
 _ANNOUNCE = re.compile(r"\b(?:show|prove|want|claim|goal|wish)\b[^.]*$", re.IGNORECASE)
 _CASES = re.compile(r"(?P<head>.*?)\\begin\{cases\}(?P<rows>.*?)\\end\{cases\}(?P<rest>.*)", re.DOTALL)
 _ELSE = re.compile(r"\b(?:otherwise|else)\b")
+_QED = re.compile(r"[.,;]?\s*(?:\bq\.? ?e\.? ?d\b\.?|[∎□■])\s*$", re.IGNORECASE)
+_LEADS = re.compile(r"\s*(?:for|für|pour|para|per|if)\b.*:\s*$", re.IGNORECASE)
 _END = re.compile(r"[.;:](?:\s|$)|\n\s*\n")
+FAR = 60  # characters behind a formula that may say something of it
 MOST = 60_000  # characters: twenty pages
 
 
 @dataclass
 class Formula:
-    """A formula: its tokens, its line in the text, and what was said before it in its sentence."""
+    """A formula: its text, its line, and what is said before it in its sentence and behind it."""
 
     text: str
     line: int
     sentence: int
     latex: bool
     before: str = ""
+    after: str = ""
 
 
 @dataclass
@@ -53,6 +61,7 @@ class Statement:
     continues: bool = False
     problem: NotRead | None = None
     before: str = ""
+    after: str = ""
     conditions: list[Condition] = field(default_factory=list)  # for which indices it is meant
 
 
@@ -64,9 +73,14 @@ def find_formulas(text: str) -> tuple[list[Formula], list[str]]:
         return re.sub(r"[^\n]", " ", match[0])
 
     text = _COMMENT.sub(blank, text)
-    if _CROSSED.search(text):
+
+    def cross(match: re.Match[str]) -> str:
+        if "cancel" in match[0][:9] and not re.search(r"[=<>]|\\(?:leq?|geq?|neq?)\b", match[0]):
+            return match["inside"].rjust(len(match[0]))  # factors that cancel are still there
         said.append("what is crossed out is not read")
-        text = _CROSSED.sub(blank, text)
+        return blank(match)
+
+    text = _CROSSED.sub(cross, text)
     if _PICTURE.search(text):
         said.append("a formula in a picture is not read: type it")
         text = _PICTURE.sub(blank, text)
@@ -83,11 +97,12 @@ def _latex_formulas(text: str) -> Iterator[Formula]:
         before = prose[ends[-1].end() :] if ends else before + prose
         inside = next(found[key] for key in "abcde" if found[key] is not None)
         start = found.start() + found[0].index(inside)
+        after = _END.split(text[found.end() : found.end() + FAR])[0].partition("$")[0]
         cases = _CASES.match(inside)
         for part, offset in _cases(cases) if cases else _rows(inside):
             line = text.count("\n", 0, start + offset + len(part) - len(part.lstrip())) + 1
             sentence += bool(cases)  # each case has its own condition
-            yield Formula(part, line, sentence, True, before)
+            yield Formula(part, line, sentence, True, before, after)
         if inside.rstrip().endswith("."):
             sentence, before = sentence + 1, ""
         end = found.end()
@@ -122,11 +137,12 @@ def _cases(found: re.Match[str]) -> Iterator[tuple[str, int]]:
 
 
 def _plain_formulas(text: str) -> Iterator[Formula]:
+    sentence = 0
     for n, line in enumerate(text.split("\n"), 1):
-        bare = re.sub(r"^\s*(?:[-*>]|\d+[.)]|\(\w\))\s+", "", line).strip().strip("`")
+        bare = _QED.sub("", re.sub(r"^\s*(?:[-*>]|\d+[.)]|\(\w\))\s+", "", line)).strip().strip("`")
         if re.search(r"[=<>≤≥≠]", bare) and not bare.startswith(("#", "```")):
-            words = _SUPPOSE.match(bare)
-            yield Formula(bare.rstrip("."), n, n, "\\" in bare, bare if words or _ANNOUNCE.search(bare) else "")
+            yield Formula(bare.rstrip("."), n, sentence or n, "\\" in bare)
+            sentence = n if _LEADS.match(bare) else 0  # "for i <= k:" is said of the next line
 
 
 def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]:
@@ -139,15 +155,17 @@ def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]
         return [Statement([], [], formula.line, formula.text.strip(), formula.sentence, problem=problem)]
     tokens = _without_boxes(tokens)
     made: list[Statement] = []
-    supposed = _SUPPOSE.search(formula.before) is not None
     for part in (one for segment in _segments(_open_brackets(tokens)) for one in _around_dots(segment)):
         sides, signs = _sides(part)
         start = part[0].place
         last = part[-1]
         text = formula.text[start : last.place + len(last.text) + 12 * formula.latex]
-        statement = Statement(sides, signs, formula.line, text.strip(), formula.sentence, supposed)
-        statement.before = formula.before
-        statement.announced = _ANNOUNCE.search(formula.before) is not None
+        statement = Statement(sides, signs, formula.line, text.strip(), formula.sentence)
+        statement.before = before = formula.before + formula.text[:start]
+        supposed = _SUPPOSE.search(before)
+        statement.supposed = supposed is not None and not _THEN.search(supposed[0])
+        statement.after = formula.text[last.place + len(last.text) :][:FAR] + formula.after
+        statement.announced = _ANNOUNCE.search(before) is not None
         statement.continues = bool(signs) and not sides[0]
         if statement.continues and made:  # "P foo = 3": what stands before the sign was not understood
             statement.problem = NotRead(max(0, start - 1), "a formula before this sign, not words")
@@ -170,7 +188,7 @@ def _without_boxes(tokens: list[Token]) -> list[Token]:
 
 
 def _open_brackets(tokens: list[Token]) -> list[Token]:
-    """A relation in brackets, as in (P^T P = I) or (i = 1, 2), is a statement of its own."""
+    """A relation in brackets, as in (P^T P = I) or (i = 1, 2), is a statement; (by the lemma) is a remark."""
     made, opened = list(tokens), []
     for n, token in enumerate(tokens):
         if token.text in ("(", "{", "<<"):
@@ -178,8 +196,11 @@ def _open_brackets(tokens: list[Token]) -> list[Token]:
         elif token.text in (")", "}", ">>") and opened:
             start = opened.pop()
             outermost = not opened and tokens[start].text == "(" and (not start or tokens[start - 1].text not in "_^")
-            if outermost and _sides(tokens[start + 1 : n])[1]:
+            inside = tokens[start + 1 : n]
+            if outermost and _sides(inside)[1]:
                 made[start] = made[n] = Token("op", ",", tokens[start].place)
+            elif outermost and tokens[start].spaced and any(one.kind == "word" for one in inside):
+                made[start : n + 1] = [Token("op", ",", tokens[start].place)] * (n + 1 - start)
     return made
 
 

@@ -128,6 +128,8 @@ def _descending(count: int, n: int, rng: random.Random) -> dict[int, Fraction]:
         drawn = [drawn[0]] * count  # ties
     if n % 4 == 3 and count > 1:
         drawn[-1] = Fraction(0)
+    if n == 6:
+        drawn = [Fraction(0)] * count  # the matrix is zero
     return {i + 1: value for i, value in enumerate(drawn)}
 
 

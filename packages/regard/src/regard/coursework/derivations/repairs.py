@@ -16,7 +16,7 @@ def find_repair(left: Term, sign: str, right: Term, holds: Callable[[Term, Term]
     tries = [(old, new, left, whole) for old, new, whole in islice(edits(right), MOST)]
     tries += [(old, new, whole, right) for old, new, whole in islice(edits(left), MOST)]
     for old, new, one, other in tries:
-        if holds(one, other):
+        if one != other and holds(one, other):
             return f"{old} were {new}{name_mistake(old, new)}"
     turned = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}.get(sign)
     return f"{sign} were {turned}" if turned and holds(right, left) else ""

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 
 from regard.arrays import check_target
-from regard.coursework.derivations.problem import Problem
+from regard.coursework.derivations.problem import Problem, read_problem
 from regard.coursework.derivations.report import require_problem
 from regard.errors import InputError
 from regard.results import Result
@@ -22,17 +22,21 @@ class DerivationTemplate(Result):
     claim: str
     path: str
     text: str
+    problem: str = ""  # a teacher's own file
 
     def __str__(self) -> str:
-        check = f"regard claims {self.claim} --derivation {self.path}"
+        check = f"regard claims {self.claim} --derivation {self.path}" + f" --problem {self.problem}" * bool(
+            self.problem
+        )
         return f"Wrote {self.path}: write your derivation under its last line, then run\n  {check}"
 
 
-def write_derivation_template(claim: str, path: str | os.PathLike[str]) -> DerivationTemplate:
+def write_derivation_template(claim: str, path: str | os.PathLike[str], *, problem: str = "") -> DerivationTemplate:
     """Write the template to a new file, as its ending says; one that exists is never overwritten."""
     target = os.fspath(check_target(path, ENDINGS))
     ending = os.path.splitext(target)[1]
-    made = DerivationTemplate(claim=claim, path=target, text=template_text(require_problem(claim), ending))
+    own = read_problem(problem) if problem else require_problem(claim)
+    made = DerivationTemplate(claim=claim, path=target, text=template_text(own, ending), problem=problem)
     try:
         with open(made.path, "x", encoding="utf-8") as stream:
             stream.write(made.text)
@@ -61,7 +65,7 @@ def problem_text(problem: Problem) -> str:
     symbols = []
     for name, one in problem.symbols.items():
         shape = "number" if one.shape == ("1", "1") else " x ".join(one.shape)
-        symbols.append(f"{name}: {shape}{', ' + one.says if one.says else ''}")
+        symbols.append(", ".join(filter(None, (f"{name}: {shape}", one.says or one.kind))))
     symbols += [f"{name} >= {least}" for name, least in problem.table.least.items()]
     given = [fact.text for fact in (*problem.given, *problem.suppose)]
     given += [" for ".join([fact.text, *map(str, where)]) for fact, where in problem.order]

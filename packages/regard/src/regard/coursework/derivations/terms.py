@@ -130,12 +130,24 @@ def replace(term: Term, change: Callable[[Term], Term | None]) -> Term:
 
 
 def substitute(term: Term, name: str, other: Term) -> Term:
-    """The term with a name replaced; the index of a sum hides the name inside it."""
+    """The term with a name replaced; the index of a sum hides the name inside it, and never catches what comes in."""
+    arriving = free_names(other)
 
     def change(one: Term) -> Term | None:
         if one.op == "sym" and one.value == name:
             return other
-        return one if one.op == "sum" and one.value.index == name else None
+        if one.op != "sum":
+            return None
+        span: Span = one.value
+        lo, hi, *without = (replace(end, change) for end in (span.lo, span.hi, *span.without))
+        index, body = span.index, one.args[0]
+        if index != name and index in arriving:
+            index = f"{index}~"
+            while index in arriving | free_names(body):
+                index += "~"
+            body = substitute(body, span.index, sym(index))
+        body = body if index == name else replace(body, change)
+        return Term("sum", (body,), Span(index, lo, hi, tuple(without)))
 
     return replace(term, change)
 
@@ -180,6 +192,8 @@ def _write(term: Term) -> str:
     if term.op == "div":
         return f"{write(args[0], 2)}/{write(args[1], 3)}"
     if term.op == "pow":
+        if args[1] == num(Fraction(1, 2)):
+            return f"sqrt({args[0]})"
         return f"{write(args[0], 5)}^{write(args[1], 5)}"
     if term.op == "T":
         return f"{write(args[0], 5)}^T"

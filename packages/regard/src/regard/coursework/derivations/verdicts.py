@@ -86,10 +86,13 @@ def join_signs(signs: list[str]) -> str | None:
 def describe(failure: Failure, problem: Problem, left: Term, right: Term) -> str:
     """The instance in words: sizes, and what stands in the line."""
     names: set[str] = free_names(left) | free_names(right)
+    where = failure.where
     for _ in range(6):
-        names |= {
-            one for name in names if name in problem.definitions for one in free_names(problem.definitions[name][1])
-        }
-    shown = [name for name in [*problem.sizes, *problem.symbols] if name in names and name in failure.where.values]
-    said = [f"{name} = {write_value(failure.where.values[name])}" for name in shown[:8]]
+        names |= {one for name in names if name in where.definitions for one in free_names(where.definitions[name][1])}
+    shown = [
+        name
+        for name in [*problem.sizes, *problem.symbols]
+        if name in names and name in where.values and name not in where.definitions
+    ]
+    said = [f"{name} = {write_value(where.values[name])}" for name in shown[:8]]
     return ", ".join([*said, *(f"{index} = {place}" for index, place in failure.places.items())])

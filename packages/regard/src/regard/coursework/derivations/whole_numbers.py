@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from regard.coursework.derivations.equalities import NONE, Context, Step, prove_equal
 from regard.coursework.derivations.forms import Form, TooLarge, add_forms, scale
-from regard.coursework.derivations.proving import NONE, Context, Step, prove_equal
 from regard.coursework.derivations.terms import Term, apply, free_names, num
 
 MULTIPLE = "a cosine is 1 only at multiples of 2 pi"

@@ -16,6 +16,7 @@ from regard.errors import InputError
 from regard.grading.gradebook.marks import mark_outcome
 from regard.grading.questions.assignment import Assignment, Kind, Task
 from regard.grading.questions.examination import StudentAnswer, examine
+from regard.grading.questions.statements import draw_statements
 from regard.grading.submissions.notebooks import defined_names
 from regard.progress import Progress
 from regard.results import Result
@@ -177,8 +178,6 @@ def own_answer(text: str, function: str, name: str) -> bytes:
 
 
 def _statement_sources(task: Task) -> Iterator[tuple[str, bool, bytes]]:
-    from regard.grading.questions.statements import draw_statements
-
     truth = [int(one.holds) for one in draw_statements(task, 7)]
     wrong = {"all hold": [1] * task.count, "all fail": [0] * task.count, "nothing": [-1] * task.count}
     for said, answers in {"right": truth, **wrong}.items():

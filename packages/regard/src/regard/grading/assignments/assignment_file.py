@@ -14,9 +14,12 @@ from typing import Any
 from regard.array_types import Float
 from regard.coursework.answers.answer_check import Stage
 from regard.coursework.catalogue import claims
+from regard.coursework.derivations.problem import problem_names, read_problem
 from regard.declared_tables import Mistakes, entry, read_table
 from regard.errors import InputError
 from regard.grading.questions.assignment import LADDER, Assignment, Kind, LatePolicy, Limits, Line, Reveal, Task
+from regard.grading.questions.own_question import JudgeError, question_of
+from regard.grading.questions.perplexity import read_hidden_sentences
 from regard.grading.submissions.archives import WEIGHTS
 from regard.toml import read_toml
 
@@ -246,8 +249,6 @@ class _Reader:
 
     def _require_problem(self) -> None:
         """A derivation needs a claim whose derivations are checked, or a problem's file."""
-        from regard.coursework.derivations.problem import problem_names
-
         if self.claim not in problem_names():
             listed = ", ".join(problem_names())
             self.add(f"a derivation needs file = 'problem.toml', or a claim whose derivations are checked: {listed}.")
@@ -273,20 +274,14 @@ class _Reader:
 def _try_file(path: Path, kind: Kind) -> None:
     """Load the file and make its first instance: a mistake in it is found here, not among the submissions."""
     if kind is Kind.DERIVATION:
-        from regard.coursework.derivations.problem import read_problem
-
         read_problem(path)
     elif kind is Kind.OWN:
-        from regard.grading.questions.own_question import JudgeError, question_of
-
         try:
             question = question_of(path)
             question.shape(question.make(_eye(), level=1).given)
         except JudgeError as error:
             raise InputError(str(error)) from None
     else:
-        from regard.grading.questions.perplexity import read_hidden_sentences
-
         read_hidden_sentences(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -17,10 +18,13 @@ import numpy as np
 from regard.coursework.answers.answer_check import Check
 from regard.coursework.answers.report import literal
 from regard.coursework.catalogue import claims
+from regard.coursework.derivations.template import problem_text
 from regard.errors import InputError
 from regard.files import make_folder, write_file
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Assignment, Kind, Task
+from regard.grading.questions.derivation import problem_of
+from regard.grading.questions.statements import draw_statements
 from regard.grading.submissions.students import Student, identity
 from regard.grading.submissions.submission import YOURS
 from regard.notation import without_marks
@@ -96,8 +100,6 @@ def file_name(text: str) -> str:
     >>> file_name("ada"), file_name("../ada")
     ('ada', '_ada-60088279')
     """
-    import hashlib
-
     plain = re.sub(r"[^A-Za-z0-9@+_-]+", "_", text)[:60]
     return plain if plain == text else f"{plain}-{hashlib.sha256(identity(text).encode()).hexdigest()[:8]}"
 
@@ -124,9 +126,6 @@ def question_part(task: Task, seed: int | None) -> Part:
     if task.kind is Kind.WRITTEN:
         return Part(title=title, words=text_of(task), code="")
     if task.kind is Kind.DERIVATION:
-        from regard.coursework.derivations.template import problem_text
-        from regard.grading.questions.derivation import problem_of
-
         return Part(title=title, words=f"{text_of(task)}\n\n{problem_text(problem_of(task))}", code="")
     if task.kind in (Kind.TRANSFORMER, Kind.AUDIT):
         frame = " regard claims translator --template my.py writes its frame." * (task.kind is Kind.TRANSFORMER)
@@ -135,8 +134,6 @@ def question_part(task: Task, seed: int | None) -> Part:
         return Part(title=title, words=words, code=f"# {task.function}: in a file of its own")
     words = text_of(task)
     if task.kind is Kind.STATEMENTS and seed is not None:
-        from regard.grading.questions.statements import draw_statements
-
         words += "".join(f"\n\n{n}. {one.text}" for n, one in enumerate(draw_statements(task, seed), 1))
     return Part(title=title, words=words, code=function_text(task))
 

@@ -105,6 +105,8 @@ def _picture(
         for i, ceiling in enumerate(ceilings)
     ]
     (output,), (hidden,) = setup.scene.place(own.output[None])
+    feet = own.scores[:, None] * setup.vector / max(setup.norm**2, 1e-300)
+    sums = np.cumsum(own.weights[:, None] * setup.keys, axis=0)
     return {
         "space": setup.space,
         "window": WINDOW,
@@ -113,6 +115,8 @@ def _picture(
         "circles": setup.scene.circles(),
         "edges": hull_edges(setup.keys),
         "output": {"x": output[0], "y": output[1], "behind": hidden, "text": _vector(own.output)},
+        "feet": setup.scene.place(feet)[0].tolist(),
+        "sums": setup.scene.place(sums)[0].tolist(),
         "arrows": _arrows(setup, shortest),
         "eps": list(EPS),
         "starts": {name: start[0] for name, start in STARTS.items()},

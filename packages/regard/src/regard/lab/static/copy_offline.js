@@ -61,6 +61,7 @@ export function freeAnswer(frame, words, isProved) {
     picture: {
       ...before,
       ...{ keys: rows, edges: isProved ? before.edges : edges(keys), norm: Math.hypot(...query) },
+      ...{ feet: null, sums: null }, // no steps here
       ...{ output: { x: mean[0], y: mean[1], behind: false, text: vector(mean) } },
       ...{ arrows: [...(isProved ? before.arrows.slice(0, -1) : []), arrow(query, before)] },
     },

@@ -291,7 +291,9 @@ function stepByStep(steps) {
   const move = (to) => {
     step = to;
     light(step ? steps[step - 1].lit : "");
+    document.body.dataset.step = step;
     stepByStep(steps);
+    document.dispatchEvent(new Event("stepchange")); // the picture shows it, too
   };
   const next = step < steps.length ? `${step + 1}. ${steps[step].title}` : "Begin again";
   const press = element(
@@ -303,7 +305,7 @@ function stepByStep(steps) {
     const head = element("p", { class: "aside" }, `${i + 1}. ${one.title}`);
     return element("div", { class: i === step - 1 ? "step now" : "step" }, head, ...one.formulas.map(formula));
   });
-  fill(place, [...shown, press]);
+  fill(place, [press, ...shown]); // the button stays where it is
 }
 
 function trouble(sentence) {
@@ -356,18 +358,22 @@ for (const one of listed) {
 }
 document.querySelector(".mark").href = placeOf("");
 find("trouble").addEventListener("click", () => trouble("")); // read, and out of the way
+const ownAddress = () => location.href.replace(/[?&]embed=[^&]*/, ""); // a link carries no pass
 find("copy-link").addEventListener("click", async () => {
   const told = find("copy-link");
   try {
-    await navigator.clipboard.writeText(location.href.replace(/[?&]embed=[^&]*/, "")); // a link carries no pass
+    await navigator.clipboard.writeText(ownAddress());
     told.textContent = "Copied";
   } catch {
     told.textContent = "Copy it from the address bar";
   }
   setTimeout(() => (told.textContent = "Copy link"), 1500);
 });
-find("save-svg").addEventListener("click", () => savePicture(find("picture"), page.name, "svg"));
-find("save-png").addEventListener("click", () => savePicture(find("picture"), page.name, "png"));
+for (const kind of ["svg", "png"])
+  find("save-" + kind).addEventListener("click", () => {
+    const said = [document.querySelector("#more .verdict"), find("say")];
+    savePicture([find("title"), find("picture"), ...said], ownAddress(), page.name, kind);
+  });
 find("reset").addEventListener("click", () => lab.reset());
 document.title = page.title + " · Regard";
 find("title").textContent = page.title;

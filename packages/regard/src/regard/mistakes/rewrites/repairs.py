@@ -17,8 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.mistakes.rewrites.calls import PRODUCTS, Call, Memory, Repair, Rule
 from regard.mistakes.rewrites.feed_forward_and_norms import FEED_FORWARD, NORM_REPAIRS, SUM_REPAIRS
-from regard.mistakes.rewrites.heads import HEADS
-from regard.mistakes.rewrites.positions import POSITIONS
+from regard.mistakes.rewrites.heads_and_positions import HEADS, POSITIONS
 from regard.mistakes.rewrites.scores import MASKS, WEIGHTS
 
 # Of each kind the first that fits is said: the more particular ones stand first.

@@ -25,8 +25,7 @@ from regard.errors import InputError
 from regard.layers import feed_forward, multi_head
 from regard.positions import sinusoidal
 from regard.strict_json import parse_json
-from regard.translator.data.sentences import encode_sources, read_vocabularies
-from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary
+from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary, encode_sources, read_vocabularies
 from regard.translator.decoding.sentence_attention import SentenceAttention
 from regard.translator.runs.checkpoint_files import read_checkpoint
 from regard.translator.runs.files import BEST, SETTINGS

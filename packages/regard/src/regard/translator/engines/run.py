@@ -12,17 +12,15 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.progress import Progress
-from regard.translator.data.sentences import encode_sources, read_vocabularies, without_unknown
-from regard.translator.data.vocabulary import Vocabulary
+from regard.translator.data.vocabulary import Vocabulary, encode_sources, read_vocabularies, without_unknown
 from regard.translator.decoding.confidence import UNTOLD, Baseline, reasons_for_doubt
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.decoding.translation import TranslationModel, Translations, translate_ids
 from regard.translator.models.checkpoint_tensors import put_weights, read_weights, use_averages
-from regard.translator.models.device import choose_device, put_on_device
+from regard.translator.models.device import check_size, choose_device, put_on_device
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
-from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import missing_digest_note
 from regard.translator.runs.files import (
     BEST,

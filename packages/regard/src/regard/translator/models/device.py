@@ -3,17 +3,24 @@
 Weights are drawn on the processor and moved, so a run starts from the same numbers everywhere. Checkpoints say nothing
 of a device: what was trained on one goes on, scores and translates on another. Written for, not yet run on, a graphics
 card; the tests run everything on a pretended one, which refuses any tensor that was made elsewhere.
+
+How much memory a model takes, known before any of it is asked for.
 """
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import torch
 
 from regard.errors import InputError
 from regard.translator.decoding.translation import TranslationModel
 from regard.translator.models.encoder import Dropout
+from regard.translator.runs.settings import Settings
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def choose_device(wanted: str = "auto") -> torch.device:
@@ -58,3 +65,40 @@ def put_on_device(model: TranslationModel, device: torch.device) -> TranslationM
 def new_noise(device: torch.device) -> torch.Generator:
     """A source of random numbers on a device; the loop seeds it before every step."""
     return torch.Generator(device)
+
+
+def fewest_weights(settings: Settings, source_words: int, target_words: int) -> int:
+    """At least so many weights: the matrices of every layer and every table, without biases and norms.
+
+    >>> fewest_weights(Settings(), 1000, 800)
+    855296
+    """
+    model = settings.model
+    attention, forward = 4 * model.heads * model.head_width, 2 * model.feed_forward
+    layers = model.layers * (attention + forward) + model.decoder_layers * (2 * attention + forward)
+    words = source_words if model.tied else source_words + target_words
+    places = 0 if settings.embedding.positions in ("none", "rotary") else settings.data.longest
+    return model.width * (layers + words + places)
+
+
+def check_size(settings: Settings, source_words: int, target_words: int, *, copies: int = 1) -> None:
+    """Raise InputError where so many ``copies`` of the weights, in float32, do not fit into this machine's memory."""
+    weights = fewest_weights(settings, source_words, target_words)
+    if (needed := 4 * copies * weights) > (there := machine_memory()):
+        raise InputError(
+            f"The model of these settings has {weights:,} weights or more, which take {needed / 1e9:,.0f} GB here, and "
+            f"this machine has {there / 1e9:,.0f} GB; make model.width, model.feed_forward or the layers smaller."
+        )
+
+
+def machine_memory() -> int:
+    """The bytes of memory of this machine; where the system does not say, as many as no machine has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**44
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trained weights."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)

@@ -35,10 +35,9 @@ from regard.translator.models.checkpoint_tensors import (
     restore,
     write_weights,
 )
-from regard.translator.models.device import choose_device, put_on_device
+from regard.translator.models.device import check_size, choose_device, count_parameters, put_on_device
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.own_translator import OwnCode, OwnTranslator, build_own
-from regard.translator.models.size import check_size, count_parameters
 from regard.translator.runs.checkpoint_files import Header, missing_digest_note
 from regard.translator.runs.files import BEST, LAST, USUAL, lock_folder
 from regard.translator.runs.log import (
@@ -57,8 +56,7 @@ from regard.translator.runs.settings import Settings, TrainingSettings
 from regard.translator.scoring.scores import perplexity
 from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.parallel import Team
-from regard.translator.training.preparation import PreparedData, prepare
-from regard.translator.training.run_files import baseline_file, first_files, has_unfinished_run
+from regard.translator.training.preparation import PreparedData, baseline_file, first_files, has_unfinished_run, prepare
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,7 @@ const nearest = (words, wanted) =>
 function makeCanvas(lab, { window: edge }) {
   const box = { left: -edge, right: edge, bottom: -edge, top: edge };
   const view = drawing({ label: LABELS.plane, ...box });
-  for (const name of ["ground", "hull", "points", "arrows", "output", "ruler"]) view.layer(name);
+  for (const name of ["ground", "hull", "working", "points", "arrows", "output", "ruler"]) view.layer(name);
   const legend = element("p", { class: "legend" });
   lab.picture.append(view.svg, legend);
   const points = new Map();
@@ -88,9 +88,16 @@ function makeCanvas(lab, { window: edge }) {
     return points.get(id);
   };
   turnable(lab, view);
+  let latest = null;
+  document.addEventListener("stepchange", () => {
+    view.put("working", working(view, latest, stepNow()));
+    view.put("output", [diamond(view, latest.output, stepNow() === 4 && !STILL.matches ? latest.sums : [])]);
+  });
 
   return {
     show(picture) {
+      latest = picture;
+      view.put("working", working(view, picture, stepNow()));
       view.svg.dataset.space = picture.space;
       view.svg.setAttribute("aria-label", LABELS[picture.space]);
       view.svg.setAttribute("tabindex", picture.space === "sphere" ? 0 : -1);
@@ -211,12 +218,58 @@ function hull(view, picture) {
   });
 }
 
-function diamond(view, output) {
+const STILL = matchMedia("(prefers-reduced-motion: reduce)");
+const BAR = 70; // pixels of the bar of the largest e^s
+const stepNow = () => Number(document.body.dataset.step ?? 0);
+
+/** A step of the computation in the picture: perpendiculars onto the query, bars e^s, weights, and their sum end to end. */
+function working(view, { keys, feet, sums, arrows, window: edge }, step) {
+  if (!step || !feet) return [];
+  if (step === 4) {
+    const parts = sums.map((to, i) => [sums[i - 1] ?? ORIGIN, to]).filter((_, i) => keys[i].weight > 0.005);
+    return parts.map(([from, to]) => view.arrow(from, to, { class: "part" }));
+  }
+  const own = arrows.at(-1);
+  const far = (size) => [size * own.x, size * own.y].map((x) => x / (Math.hypot(own.x, own.y) || 1));
+  const ray = view.line(far(-4), far(4), { class: "ray" });
+  const onto = keys.map(({ x, y }, i) => view.line([x, y], feet[i], { class: "perpendicular" }));
+  if (step === 1) {
+    const said = keys.map(({ x, y, score }, i) => {
+      const [across, down] = [view.x(feet[i][0]) - view.x(x), view.y(feet[i][1]) - view.y(y)];
+      const away = 18 / (Math.hypot(across, down) || 1); // on the side where the key is not
+      return view.text(feet[i], score.toFixed(2), { class: "said", dx: away * across, dy: 5 + away * down });
+    });
+    return [ray, ...onto, ...feet.map((foot) => view.disc(foot, 3.5, { class: "foot" })), ...said];
+  }
+  const top = Math.max(...keys.map((key) => key.weight));
+  return keys.flatMap(({ x, y, weight }) => {
+    const tall = step === 2 ? (BAR * weight) / top : BAR * weight; // e^s over its largest is a weight over its largest
+    const isRight = x > 0.6 * edge; // there the words would be cut
+    const left = isRight ? view.x(x) - reach(weight) - 17 : view.x(x) + reach(weight) + 6;
+    const foot = view.y(y) + 10;
+    const bar = shape("rect", { class: "power", x: left, y: foot - tall, width: 11, height: Math.max(tall, 1) });
+    const frame = shape("rect", { class: "frame", x: left, y: foot - BAR, width: 11, height: BAR });
+    const words = step === 2 ? (weight / top).toPrecision(2) : weight.toFixed(2);
+    const place = isRight ? { class: "said end", x: left - 4 } : { class: "said start", x: left + 15 };
+    const said = shape("text", { ...place, y: foot }, words);
+    return step === 2 ? [bar, said] : [frame, bar, said];
+  });
+}
+
+/** The output; with `path`, it slides along these sums to its place. */
+function diamond(view, output, path = []) {
   const mark = shape("path", {
     d: "M0 -8L8 0L0 8L-8 0Z",
     transform: `translate(${view.x(output.x)} ${view.y(output.y)})`,
   });
   mark.append(shape("title", {}, "output " + output.text));
+  if (path.length) {
+    const way = [ORIGIN, ...path].map(([x, y]) => [view.x(x) - view.x(output.x), view.y(y) - view.y(output.y)]);
+    const d = "M" + way.map((point) => point.join(" ")).join("L");
+    const slide = shape("animateMotion", { path: d, dur: "1.6s", begin: "indefinite", calcMode: "linear" });
+    mark.append(slide);
+    requestAnimationFrame(() => slide.beginElement());
+  }
   return mark;
 }
 

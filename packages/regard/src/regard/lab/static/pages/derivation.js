@@ -60,7 +60,7 @@ function makeTools(lab, picture) {
 }
 
 function row({ line, text, mathml, mark, why }) {
-  const shown = mathml ? formula(mathml) : element("code", {}, text);
+  const shown = mathml ? formula(mathml) : element("pre", {}, text);
   return element(
     "tr",
     { "data-mark": mark },

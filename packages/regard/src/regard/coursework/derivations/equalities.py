@@ -1,0 +1,236 @@
+"""Proofs of equalities: both sides have the same normal form, or lines before add up to it.
+
+Nothing here looks at a clock: searches are bounded by how many facts are combined. The size of a leap is how many rules
+a line needs, two definitions counting as one, and lines before counting nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from regard.coursework.derivations.forms import (
+    Form,
+    Mono,
+    Powers,
+    TooLarge,
+    add_forms,
+    constant,
+    form_key,
+    index_key,
+    of_powers,
+    scale,
+)
+from regard.coursework.derivations.names import SCALAR, Vocabulary
+from regard.coursework.derivations.normal import Normal, is_zero
+from regard.coursework.derivations.problem import Fact, Problem
+from regard.coursework.derivations.signs import is_positive
+from regard.coursework.derivations.terms import (
+    Condition,
+    Definitions,
+    Term,
+    add,
+    apply,
+    mul,
+    negative,
+    num,
+)
+
+LATEST = 12  # lines before that are tried
+TRIES = 60  # differences that one search looks at
+Conditions = frozenset[Condition]
+NONE: Conditions = frozenset()
+NAMING = frozenset(["||A||_F^2 = tr(A^T A)", "the trace of a diagonal matrix"])  # two names of one number
+GIVE_UP = (TooLarge, RecursionError, KeyError)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A proof of one line: the rules it needs, and which of them are lines before."""
+
+    rules: tuple[str, ...]
+    before: frozenset[str] = frozenset()
+
+    @property
+    def leap(self) -> int:
+        definitions = [one for one in self.rules if one.startswith("definition of ")]
+        return len(set(self.rules) - self.before) - len(definitions) + len(definitions) // 2
+
+
+@dataclass
+class Context:
+    """What may be used at a line: definitions, and what lines before have shown, under which conditions."""
+
+    problem: Problem
+    words: Vocabulary
+    own: Definitions = field(default_factory=dict)  # the writer's definitions and choices
+    shown: Definitions = field(default_factory=dict)  # H_p, once it is shown to be P H
+    order: list[tuple[Fact, Conditions]] = field(default_factory=list)  # left <= right or left < right
+    sums: list[Term] = field(default_factory=list)  # sums that lines before have named
+    unsigned: set[str] = field(default_factory=set)
+    hypotheses: tuple[Fact, ...] = ()
+
+    def stages(self) -> list[Definitions]:
+        """Definitions to unfold, from none to all."""
+        every = {**self.problem.definitions, **self.own}
+        numbers = {name for name in self.own if (self.words.shape_of_name(name) or SCALAR) == SCALAR}
+        some = {name: value for name, value in every.items() if name not in numbers}
+        stages = [{}, {**self.own, **self.shown}, some, {**every, **self.shown}, every]
+        return [one for n, one in enumerate(stages) if one not in stages[:n]]
+
+    def normal(self, definitions: Definitions, conditions: Conditions) -> Normal:
+        normal = Normal(self.problem, self.words, definitions)
+        normal.unsigned = self.unsigned
+        for one in conditions:
+            if one.place.op == "num":
+                last = int(one.place.value)
+                places = {"!=": range(last, last + 1), ">=": range(1, last), ">": range(1, last + 1)}.get(one.sign, ())
+                normal.different |= {(index_key(one.index), form_key(constant(c))) for c in places}
+            elif one.sign in ("!=", "<", ">"):
+                normal.different.add((index_key(one.index), form_key(normal.form(one.place))))
+        for fact in self.hypotheses:
+            ((powers, _),) = normal.form(fact.left)
+            normal.facts[powers[0][0]] = (normal.form(fact.right), fact.name)
+        return normal
+
+
+def prove_equal(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
+    stripped = strip_common(left, right)
+    if stripped != (left, right) and (inner := prove_equal(context, *stripped, conditions)) is not None:
+        return inner
+    found: list[Step] = []
+    for definitions in context.stages():
+        for columnwise, disabled in ((False, None), (False, set()), (True, set())):
+            search = Equality(context, left, right, conditions, definitions, columnwise)
+            rules = search.rules(disabled)
+            if rules is not None:
+                found.append(Step(tuple(sorted(search.fewest(rules) if disabled is not None else rules))))
+                break
+        if found and found[-1].leap <= 1:
+            break
+    if not found or min(step.leap for step in found) > context.problem.leap:
+        found += filter(None, [prove_by_lines_before(context, left, right, conditions)])
+    if not found:
+        return _prove_by_squares(context, left, right, conditions)
+    return min(found, key=lambda step: step.leap)
+
+
+def _prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
+    if "norm" not in (left.op, right.op) or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
+        return None
+    gap = add(apply("pow", left, num(2)), negative(apply("pow", right, num(2))))
+    inner = prove_equal(context, gap, num(0), conditions)
+    return None if inner is None else Step((*inner.rules, "squares are compared"))
+
+
+def prove_by_lines_before(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
+    """From equalities that lines before have shown: added up, and multiplied by numbers that are not zero."""
+    shown = [fact for fact, needed in context.order if all(one.follows_from(conditions) for one in needed)]
+    equalities = [fact for fact in shown if fact.sign == "="][-2 * LATEST :]
+    ways: list[tuple[Definitions, frozenset[str]]] = [
+        *((one, frozenset()) for one in ({}, context.own, context.problem.definitions)),
+        ({}, NAMING),
+    ]
+    for definitions, only in ways if equalities else ():
+        normal = context.normal(definitions, conditions)
+        normal.only = only
+        try:
+            gap = add_forms(normal.form(left), scale(normal.form(right), -1))
+            facts = [
+                (add_forms(normal.form(one.left), scale(normal.form(one.right), -1)), one.name) for one in equalities
+            ]
+            names = eliminate(normal, gap, facts, [TRIES]) if gap else None
+        except GIVE_UP:
+            continue
+        if names:
+            return Step((*names, *sorted(normal.used)), frozenset(names))
+    return None
+
+
+def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: list[int]) -> list[str] | None:
+    """Names of facts whose multiples add up to the difference, each used once; ``tries`` counts down."""
+    tries[0] -= 1
+    if not gap or tries[0] < 0:
+        return None if gap else []
+    mono = min(gap, key=repr)
+    below = {atom for s, _ in gap for atom, power in s if power < 0}
+    for n, (form, name) in enumerate(facts):
+        for other, y in form.items():
+            ratio = divide_monomials((mono[0], ()), (other[0], ())) if other[1] == mono[1] else None
+            if ratio is None or any(p < 0 and a not in below and not is_positive(normal, a) for a, p in ratio):
+                continue  # what may be zero must not be divided by
+            rest = add_forms(gap, scale(normal.times(of_powers(ratio, gap[mono] / y), form), -1))
+            if len(rest) > len(gap) + 1:
+                continue
+            if (more := eliminate(normal, rest, facts[:n] + facts[n + 1 :], tries)) is not None:
+                return [name, *more]
+    return None
+
+
+@dataclass
+class Equality:
+    """Whether two terms have the same normal form, and by which rules."""
+
+    context: Context
+    left: Term
+    right: Term
+    conditions: Conditions = NONE
+    definitions: Definitions = field(default_factory=dict)
+    columnwise: bool = False
+
+    def rules(self, disabled: set[str] | None) -> set[str] | None:
+        try:
+            normal = self.context.normal(self.definitions, self.conditions)
+            normal.columnwise, normal.disabled = self.columnwise, disabled
+            equal = is_zero(normal, add_forms(normal.form(self.left), scale(normal.form(self.right), -1)))
+        except GIVE_UP:
+            return None
+        return normal.used if equal else None
+
+    def fewest(self, rules: set[str]) -> set[str]:
+        """Without the rules that both sides use in the same way: left out one by one, as long as it still holds."""
+        disabled: set[str] = set()
+        for rule in sorted(one for one in rules if not one.startswith("definition of ")):
+            fewer = self.rules(disabled | {rule})
+            if fewer is not None:
+                disabled, rules = disabled | {rule}, fewer
+        return rules
+
+
+def strip_common(left: Term, right: Term) -> tuple[Term, Term]:
+    """Both sides without what they share outside: tr, softmax, the first and last factors."""
+    while left.op == right.op and left != right:
+        if len(left.args) == len(right.args) == 1 and left.value == right.value and left.op not in ("sum", "at"):
+            left, right = left.args[0], right.args[0]
+        elif left.op == "mul" and left.args[0] == right.args[0]:
+            left, right = mul(*left.args[1:]), mul(*right.args[1:])
+        elif left.op == "mul" and left.args[-1] == right.args[-1]:
+            left, right = mul(*left.args[:-1]), mul(*right.args[:-1])
+        else:
+            break
+    return left, right
+
+
+def divide_monomials(mono: Mono, other: Mono) -> Powers | None:
+    if mono[1] or other[1]:
+        return None
+    powers = dict(mono[0])
+    for atom, power in other[0]:
+        powers[atom] = powers.get(atom, Fraction(0)) - power
+    return tuple(sorted(((a, p) for a, p in powers.items() if p), key=repr))
+
+
+def is_visibly_nonnegative(context: Context, term: Term) -> bool:
+    if term in context.problem.positive or term.op == "norm" or (term.op == "num" and term.value >= 0):
+        return True
+    if term.op == "sym":
+        own = context.own.get(term.value)
+        if own is not None:
+            return is_visibly_nonnegative(context, own[1])
+        return term.value not in context.unsigned and context.problem.is_positive_name(term.value)
+    if term.op == "at":
+        symbol = context.problem.symbols.get(term.value)
+        return symbol is not None and symbol.kind in ("sorted", "positive")
+    if term.op == "pow":
+        return is_visibly_nonnegative(context, term.args[0])
+    return term.op in ("div", "mul") and all(is_visibly_nonnegative(context, one) for one in term.args)

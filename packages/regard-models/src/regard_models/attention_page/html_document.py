@@ -26,7 +26,7 @@ from regard.markup import escape
 from regard.progress import Progress
 from regard.written_numbers import at_most
 from regard_models.attention_page.encoding import Errors, decode, encode, encode_whole, max_pool, measure_errors, pack
-from regard_models.attention_page.layers import Layer
+from regard_models.attention_page.layers import Layer, striking_head
 from regard_models.attention_page.palette import DARK, HEADS, LIGHT
 
 THUMBNAIL = 32  # places across the small picture of a head
@@ -133,8 +133,10 @@ def _encode_window(
         errors = errors.maximum(worst)
         if progress is not None:
             progress(number + 1, len(layers))
+    first, place, sentence = striking_head(layers)
     facts = {
         "title": title,
+        "striking": {"layer": first, "place": place, "sentence": sentence},
         "remarks": list(remarks),
         "layers": listed,
         "words": [list(one) for one in words],

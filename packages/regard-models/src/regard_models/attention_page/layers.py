@@ -11,8 +11,21 @@ import numpy as np
 from regard.array_types import Single
 from regard.errors import InputError
 from regard_models.capturing.records import AttentionRecord, Capture, format_ranges, is_cross
+from regard_models.head_measures.head_measurements import allowed_keys
 from regard_models.head_measures.value_influence import has_influence, value_lengths
+from regard_models.head_measures.weight_patterns import CLEAR, pattern_scores
 
+_PADDING = ("<pad>", "[PAD]")
+_MOST = 2_000_000  # weights of a layer in which a pattern is looked for: a longer input would wait for it
+_READS = {
+    "previous": "the token before",
+    "same": "the token itself",
+    "next": "the token after",
+    "first": "the first token",
+    "separator": "full stops and other marks",
+    "duplicate": "the same word elsewhere",
+    "induction": "what followed the same word earlier",
+}
 _SLACK = 1e-6  # rounding may leave a weight this far below zero
 
 
@@ -53,7 +66,8 @@ class Layer:
 
     def weights(self, number: int) -> Single:
         """Queries x keys of the head in this place; read when asked for, because all of them may be gigabytes."""
-        weights = np.asarray(self.record.weights[self.example, self.places[number]], dtype=np.float32)
+        whole = self.record.weights[self.example, self.places[number]]
+        weights = np.asarray(whole[: len(self.queries), : len(self.keys)], dtype=np.float32)
         _refuse_numbers(self.record.index, self.heads[number], weights)
         return np.maximum(weights, 0)
 
@@ -82,7 +96,7 @@ def _layer(
     if 0 in record.shape:
         raise InputError(f"Layer {record.index} has no weights: its shape is {record.shape}.")
     places = tuple(range(len(record.heads)) if heads is None else (_place(record, head) for head in heads))
-    queries, keys = recorded.labels(record, example=example)
+    queries, keys = _without_padding(record, example, *recorded.labels(record, example=example))
     return Layer(
         record=record,
         example=example,
@@ -90,14 +104,73 @@ def _layer(
         kind=_kind(record, several),
         queries=tuple(map(printable_token, queries)),
         keys=tuple(map(printable_token, keys)),
-        norms=_norms(record, places, example),
+        norms=_norms(record, places, example, len(keys)),
     )
 
 
-def _norms(record: AttentionRecord, places: Sequence[int], example: int) -> Single | None:
+def _without_padding(
+    record: AttentionRecord, example: int, queries: list[str], keys: list[str]
+) -> tuple[list[str], list[str]]:
+    """The words without the padding at their end; keys that some other word reads stay."""
+    rows, columns = (len(words) - _padding(words) for words in (queries, keys))
+    if rows and np.asarray(record.weights[example][:, :rows, columns:]).any():
+        columns = len(keys)
+    return (queries[:rows], keys[:columns]) if rows and columns else (queries, keys)
+
+
+def _padding(words: list[str]) -> int:
+    """How many words at the end are padding.
+
+    >>> _padding(["<pad>", "a", "<pad>", "<pad>"])
+    2
+    """
+    return next((n for n, word in enumerate(reversed(words)) if word not in _PADDING), len(words))
+
+
+def striking_head(layers: Sequence[Layer]) -> tuple[int, int, str]:
+    """The head that follows a pattern furthest above chance: its layer's place, its own, and a sentence on it.
+
+    Reading the first token or the marks is what heads do that have nothing to do: it counts half. A head between two
+    texts is measured by its largest weights. Without any that is clear, the first head of the middle layer.
+    """
+    best = (CLEAR, len(layers) // 2, 0, "")
+    for number, layer in enumerate(layers):
+        if len(layer.heads) * len(layer.queries) * len(layer.keys) > _MOST:
+            continue
+        weights = np.stack([layer.weights(place) for place in range(len(layer.heads))])
+        best = max([best, *_strengths(number, layer, weights)], key=lambda one: one[0])
+    return best[1:]
+
+
+def _strengths(number: int, layer: Layer, weights: Single) -> list[tuple[float, int, int, str]]:
+    """For each head and pattern how far it is above chance, of 1; the head's place; and a sentence."""
+    found = []
+    if layer.kind is Kind.CROSS or layer.queries != layer.keys:
+        for place, largest in enumerate(weights.max(axis=2).mean(axis=1).tolist()):
+            said = f"reads one word at a time: its largest weight is {largest:.2f} on average"
+            found.append(((largest - 1 / len(layer.keys)), number, place, _sentence(layer, place, said)))
+        return found
+    allowed = allowed_keys(layer.record, layer.example)[list(layer.places), : len(layer.queries), : len(layer.keys)]
+    measured = pattern_scores(weights, allowed, words=layer.queries, key_words=layer.keys, cross=False)
+    for pattern, scores in measured.scores.items():
+        chance = measured.chance[pattern]
+        for place, score in enumerate(scores.tolist()):
+            if not chance < score:  # also where there is no chance to speak of
+                continue
+            lift = (score - chance) / (1 - chance) * (0.5 if pattern in ("first", "separator") else 1.0)
+            said = f"reads {_READS[pattern]}: {score:.0%} of its weight, where chance would give {chance:.0%}"
+            found.append((lift, number, place, _sentence(layer, place, said)))
+    return found
+
+
+def _sentence(layer: Layer, place: int, said: str) -> str:
+    return f"Layer {layer.label}, head {layer.heads[place]} {said}."
+
+
+def _norms(record: AttentionRecord, places: Sequence[int], example: int, keys: int) -> Single | None:
     if not has_influence(record) or record.v is None or record.w_o is None:
         return None
-    lengths = value_lengths(record.v[example], record.w_o)[list(places)]
+    lengths = value_lengths(record.v[example], record.w_o)[list(places), :keys]
     return lengths.astype(np.float32) if np.isfinite(lengths).all() else None
 
 

@@ -168,6 +168,11 @@ def page_of(
         some = any(layer.norms is not None for layer in chosen)
         lacking = "in some layers are" if some else "are"
         notes.append(f"influence needs the values and the output projection, which {lacking} not there")
+    trimmed = max(
+        max(layer.record.shape[2] - len(layer.queries), layer.record.shape[3] - len(layer.keys)) for layer in chosen
+    )
+    if trimmed:
+        notes.append(f"padding at the end is left out: {_count(trimmed, 'token')}")
     drawn = encode_page(
         chosen,
         title=recorded.name,

@@ -47,6 +47,7 @@ def is_counted(base: str, below: str, words: Vocabulary) -> bool:
 def attach_conditions(statements: list[Statement], words: Vocabulary) -> list[Statement]:
     """The relations, each with the conditions on indices that stand behind it in its sentence, or else before it."""
     made: list[Statement] = []
+    chosen: dict[str, Condition] = {}  # "Let i = 1." is meant for every line below it: one case is not all of them
     for _, sentence in groupby(statements, key=lambda one: one.sentence):
         parts: list[Statement | list[Condition]] = []
         for one in sentence:
@@ -61,8 +62,7 @@ def attach_conditions(statements: list[Statement], words: Vocabulary) -> list[St
             else:
                 parts.append(found)
         if parts and not any(isinstance(one, Statement) for one in parts):
-            alone = " and ".join(str(one) for part in parts if isinstance(part, list) for one in part)
-            words.say(f"{alone} stands alone, and is read as words")
+            choose_places([one for part in parts if isinstance(part, list) for one in part], chosen, words)
         leads = bool(parts) and isinstance(parts[0], list)
         groups = [one for one in parts if isinstance(one, list)]
         known = groups[-1] if groups and not leads else []
@@ -70,9 +70,22 @@ def attach_conditions(statements: list[Statement], words: Vocabulary) -> list[St
             if isinstance(part, list):
                 known = part
             else:
-                part.conditions = known
+                stated = {one.index for one in known}
+                part.conditions = [*known, *(one for index, one in chosen.items() if index not in stated)]
         made += [one for one in parts if isinstance(one, Statement)]
     return made
+
+
+def choose_places(alone: list[Condition], chosen: dict[str, Condition], words: Vocabulary) -> None:
+    """What a sentence of conditions alone means for the lines below: i = 1 holds on, anything else ends that."""
+    for index in dict.fromkeys(one.index for one in alone):
+        found = [one for one in alone if one.index == index]
+        if [one.sign for one in found] == ["="]:
+            chosen[index] = found[0]
+            words.say(f"{found[0]} stands alone, and is read as chosen for the lines below")
+        else:
+            chosen.pop(index, None)
+            words.say(f"{' and '.join(map(str, found))} stands alone, and is read as words")
 
 
 def read_conditions(statement: Statement, words: Vocabulary) -> list[Condition] | None:

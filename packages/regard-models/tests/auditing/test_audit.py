@@ -51,7 +51,7 @@ def bugs_second():
 
 
 def test_the_words(leaking) -> None:
-    said = str(leaking)
+    said = f"{leaking}\n{leaking.details()}"
     assert not leaking.answer
     assert "Tested in a float64 copy of the float32 model, 3 examples of 13 tokens" in said
     assert "causality, intervention: FAIL. Tokens before a change get something else: output[0] moved by" in said
@@ -151,7 +151,7 @@ def test_causality_is_not_demanded_of_those_who_do_not_claim_it() -> None:
 
     found = audit(Unclaimed(), (tiny.ids(),), properties=["causality"])
     assert found.answer
-    assert "nobody claims that it does not" in found.findings[0].sentence
+    assert "it is not declared causal" in found.findings[0].sentence
     assert not audit(Unclaimed(), (tiny.ids(),), properties=["causality"], causal=True).answer
 
 

@@ -116,7 +116,7 @@ def test_the_builder_and_the_option_name_it(tmp_path) -> None:
     file.write_text(FILE)
 
     def run(name: str, *more: str):
-        words = ["model", "audit", f"{file}:{name}", "--causal", "--property", "cache", *more]
+        words = ["model", "audit", f"{file}:{name}", "--causal", "--property", "cache", "--details", *more]
         return CliRunner().invoke(app, words)
 
     assert run("faulty").exit_code == 1

@@ -236,6 +236,7 @@ def test_everything_at_once_on_every_family(name):
         assert np.isfinite(found.measures[measure]).all()
     assert (found.measures["effective"] >= 1 - 1e-9).all()
     assert "Attention is not explanation" in str(found)
+    assert "Attention is not explanation" in found.details()
     assert json.loads(found.to_json())["heads"][0]["layer"] == 0
     scored = "evened" in found.measures and np.isfinite(found.measures["evened"]).all()
     assert scored == (name not in ("T5", "GPT-OSS (sinks)"))  # a bias in the scores, a sink
@@ -303,7 +304,7 @@ def test_plain_weights(gpt2, gpt2_measured):
     assert found.not_applicable["swing"] == "needs keys"
     assert found.not_applicable["adds, elsewhere"] == "needs values"
     assert found.not_applicable["ceilings"].startswith("needs queries and keys")
-    assert "Not applicable: swing: needs keys." in str(found)
+    assert "Not applicable: swing: needs keys." in found.details()
 
 
 def test_a_transformerlens_cache(gpt2, gpt2_measured):

@@ -36,7 +36,7 @@ def test_one_row_is_one_vector_unless_it_is_said_otherwise(extract) -> None:
     assert code == 0
     assert "read A as 1 vector of 3 numbers and B as 1 vector of 3 numbers, one per row (--columns if" in err
     assert out.startswith("Yes: M recovers v_a from v_a + v_b.")
-    code, out, err = extract("--columns", "1,0,0", "0,1,0")
+    code, out, err = extract("--columns", "1,0,0", "0,1,0", "--details")
     assert code == 1
     assert "A spans 1 and B spans 1 of 1 dimensions" in out
     assert err == ""

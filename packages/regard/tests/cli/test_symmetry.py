@@ -31,7 +31,7 @@ def test_yes_as_json(regard, file: Path) -> None:
 def test_no_with_a_picture(regard, file: Path, tmp_path: Path) -> None:
     picture = tmp_path / "s.svg"
     code, out, _ = regard("symmetry", f"{file}:bad", "--length", "7", "--plot", picture)
-    assert (code, "bad (7 x 16, float64, numpy) is not order-blind" in out) == (1, True)
+    assert (code, out.startswith("bad is not order-blind")) == (1, True)
     assert "<svg" in picture.read_text()
 
 

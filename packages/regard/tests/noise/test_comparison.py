@@ -32,9 +32,8 @@ def test_both_are_said() -> None:
     found = noise.compare(keys=3, spread=0.5, iso=0.01, scale=20.0)
     (first, second), (kept, other) = found.head_variances, found.head_variances_given_positive
     assert first > kept > second == other
-    assert f"Head by head: Var c₁ = {first:.3g} and Var c₂ = {second:.3g}; without the draws with k₀·μ₀ < 0" in str(
-        found
-    )
+    said = f"Head by head: Var c₁ = {first:.3g} and Var c₂ = {second:.3g}; without the draws with k₀·μ₀ < 0"
+    assert said in found.details()
     assert found.to_dict()["head_variances"] == [first, second]
 
 

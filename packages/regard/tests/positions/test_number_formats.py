@@ -168,5 +168,5 @@ def test_words() -> None:
     with pytest.raises(InputError, match="float16 ends at 65504"):
         Table(2, "float16", "native", "reference").rows([70000])
     text = str(positions(dim=4, length=300, format="bfloat16", through="native"))
-    assert "positions 256 and 257 (counted from 0) are bit for bit the same" in text
+    assert "positions 256 and 257 are bit for bit the same" in text
     assert "every step computed in the format" in text

@@ -342,9 +342,11 @@ def test_paragraph_and_json() -> None:
     found = extract([[1.0], [0.0]], [[1.0], [1.0]])
     assert str(found) == (
         "Yes: M recovers v_a from v_a + v_b. "
-        "M = [[ 1., -1.], [ 0.,  0.]]. It amplifies noise by at most 1.41422, smallest angle 45 degrees. "
-        "Largest error of M A = A and M B = 0 in float64: 0. "
-        "A spans 1 and B spans 1 of 2 dimensions. Decided in exact arithmetic on the stored numbers."
+        "M = [[ 1., -1.], [ 0.,  0.]]. It amplifies noise by at most 1.41422, smallest angle 45 degrees.\n"
+        "Decided in exact arithmetic on the stored numbers."
+    )
+    assert found.details() == (
+        "A spans 1 and B spans 1 of 2 dimensions. Largest error of M A = A and M B = 0 in float64: 0."
     )
     assert json.loads(found.to_json())["matrix"] == [[1, -1], [0, 0]]
     no = extract(np.eye(2), [[1.0], [1.0]])

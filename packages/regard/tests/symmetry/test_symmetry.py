@@ -246,7 +246,7 @@ def test_a_coarse_torch_module_is_not_accused_and_its_small_leak_is_seen(kind: s
     healthy = symmetry(narrow(torch, kind=kind), length=31, dim=12, trials=10)
     assert healthy.answer, str(healthy)
     assert "a float64 copy" in healthy.dtype
-    assert "inputs of 3 scales" in str(healthy)
+    assert "inputs of 3 scales" in healthy.details()
     leaking = symmetry(narrow(torch, kind=kind, leak=1e-9), length=31, dim=12, trials=10)
     assert not leaking.answer
     assert leaking.gap < 1e-6

@@ -100,16 +100,26 @@ class Audit(Result):
     def __str__(self) -> str:
         sizes = {s: sum(f.status is s for f in self.findings) for s in Status}
         counts = [f"{n} {s}" for s, n in sizes.items() if n or s is not Status.NOT_ASKED]
-        lines = [f"{self.name}: {', '.join(counts)}. Tested in {self.arithmetic}, {self._sizes()}."]
+        lines = [f"{self.name}: {self._verdict()}: {', '.join(counts)}."]
         if headline := self.headline():
             lines.insert(0, headline)
-        if self.open_questions and not self.failures:
-            lines.insert(0, "Not all could be asked, so the answer is neither yes nor no.")
-        if self.assumed:
-            lines.append(f"Assumed: {'; '.join(self.assumed)}.")
         loud = [f for status in (Status.FAILED, Status.NOT_ASKED) for f in self.findings if f.status is status]
         lines += [str(f) + ("\n  Known (baseline)." if f.key() in self.known else "") for f in loud]
         lines += [str(f) for f in self.findings if f.status is Status.NOTE]
+        if self.assumed:
+            lines.append(f"Assumed: {'; '.join(self.assumed)}.")
+        return "\n".join([*lines, "Every check, and those that do not apply: details() shows them."])
+
+    def _verdict(self) -> str:
+        if self.failures:
+            return f"{len(self.failures)} check{'s' * (len(self.failures) != 1)} failed"
+        if self.open_questions:
+            return "not all could be asked, so the answer is neither yes nor no"
+        return "no new failure (no proof)" if self.known else "nothing failed (no proof)"
+
+    def details(self) -> str:
+        """What it was tested on, what passed, and what did not apply, with the reason."""
+        lines = [f"Tested in {self.arithmetic}, {self._sizes()}."]
         fine = [f for f in self.findings if f.status is Status.PASSED]
         if fine:
             lines.append("Pass (not refuted; no proof): " + "; ".join(f"{f.property}, {f.check}" for f in fine) + ".")

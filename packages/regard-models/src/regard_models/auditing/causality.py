@@ -47,7 +47,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
     gap, experiment = max(gaps, key=lambda pair: pair[0].excess)
     if gap.is_above_rounding and not claimed:
-        yield _not_applicable(f"It reads later tokens ({gap.words()}), and nobody claims that it does not.")
+        yield _not_applicable(f"It reads later tokens ({gap.words()}), and it is not declared causal.")
         return
     yield _finding(subject, experiment, gap)
     if not subject.streams[-1].masks:  # where there are, the tests of padding ask it

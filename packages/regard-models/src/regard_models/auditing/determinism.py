@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     yield _passing_finding("twice", "The same question, asked twice, gets the same answer, bit for bit.")
     if written := next((name for name, value in before.items() if not torch.equal(value, inputs[name])), None):
-        sentence = f"It writes into its input {written}: whoever passes a tensor gets it back changed."
+        sentence = f"It writes into its input {written}: the caller's tensor is changed."
         yield Finding(property=NAME, check="inputs", status=Status.NOTE, sentence=sentence)
     others = _other_questions(subject)
     after_base = [_answers(subject, other) for other in others[:1]]

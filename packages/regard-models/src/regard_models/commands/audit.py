@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Details, Progress, note, show
 from regard_models.commands.options import (
     Causal,
     Device,
@@ -40,7 +40,7 @@ def audit(
         int | None, typer.Option(metavar="ID", help="The id by which a model without a mask knows padding.")
     ] = None,
     length: Annotated[int | None, typer.Option(help="Tokens of the examples; left out, a small prime.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the tokens that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the drawn tokens.")] = 0,
     baseline: Annotated[str | None, typer.Option(metavar="FILE.json", help="Failures that are known.")] = None,
     write_baseline: Annotated[
         str | None, typer.Option(metavar="FILE.json", help="Write today's failures down as known.")
@@ -50,9 +50,10 @@ def audit(
     page: Annotated[str | None, typer.Option(metavar="FILE.html", help="Write a page that opens offline.")] = None,
     device: Device = "cpu",
     limit: Limit = 60.0,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
-    """Does a model keep the properties that every Transformer should have.
+    """Does a model keep the properties that every Transformer should have?
 
     Batch, padding, causality, cache, order, weights, determinism, precision, gradients: each is tested in a float64
     copy of the model against its own measured rounding, and a failure names the guilty submodule.
@@ -63,8 +64,8 @@ def audit(
 
     regard model audit my_model.py:build
 
-    Exit code 0: nothing failed (which is no proof); 1: something did that no baseline knows; 3: nothing failed, but
-    the model raised where it was asked, so not all could be asked.
+    Exit code 0: nothing failed (which is no proof); 1: a check failed that no baseline knows; 3: nothing failed, but
+    the model raised an exception, so that some checks could not be made.
     """
     from regard_models.auditing.reports import check_files, read_baseline, write_text
     from regard_models.auditing.reports import write_baseline as write_known
@@ -98,9 +99,5 @@ def audit(
     if write_baseline is not None:
         write_known(write_baseline, audited)
         note(f"{len(audited.failures)} failures are written down as known in {write_baseline}.")
-    try:
-        show(audited, as_json=as_json)
-    except typer.Exit:
-        if audited.open_questions and not audited.failures:
-            raise typer.Exit(3) from None
-        raise
+    undecided = bool(audited.open_questions) and not audited.failures
+    show(audited, as_json=as_json, details=details, code=3 if undecided else None)

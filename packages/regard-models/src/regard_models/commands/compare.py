@@ -15,16 +15,20 @@ def compare(
     theirs: ModelArgument,
     names: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="MINE=THEIRS", help="How names begin in both; may be given several times."),
+        typer.Option(
+            "--map",
+            metavar="MINE=THEIRS",
+            help="Pair names that begin with MINE and THEIRS; may be given several times.",
+        ),
     ] = None,
     copy_weights: Annotated[
         bool, typer.Option("--copy-weights", help="Give the first model the second's weights, where names pair.")
     ] = False,
     mask: Masks = None,
     tolerance: Annotated[
-        float, typer.Option(min=0.0, help="Equal if so many times the rounding of the first model's own type apart.")
+        float, typer.Option(min=0.0, help="Allow a difference of this many roundings of the first model's type.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of the tokens that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the drawn tokens.")] = 0,
     device: Device = "cpu",
     limit: Limit = 60.0,
     as_json: AsJson = False,

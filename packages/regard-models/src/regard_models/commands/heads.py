@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Progress, check_plot, show
+from regard.cli.output import AsJson, Details, Progress, check_plot, show
 from regard.errors import InputError
 from regard.files import check_target, write_file
 from regard.pictures import save
@@ -26,14 +26,14 @@ Source = Annotated[
 ]
 Tokens = Annotated[str | None, typer.Option(metavar="WORDS", help="The tokens of a file with weights, blanks between.")]
 Layers = Annotated[str | None, typer.Option(metavar="LIST", help="Which layers, as in 0,3-5 [default: all].")]
-Example = Annotated[int, typer.Option(min=0, help="Which example of the batch the weights are of.")]
+Example = Annotated[int, typer.Option(min=0, help="Which example of the batch to measure.")]
 Ceilings = Annotated[bool, typer.Option("--ceilings", help="Which tokens can never win, or not be copied; proved.")]
 Rank = Annotated[bool, typer.Option("--rank", help="Ranks of W_Q W_K^T and W_V W_O, and what lower ones cost.")]
 Ablate = Annotated[bool, typer.Option("--ablate", help="The model without each head.")]
 Direct = Annotated[bool, typer.Option("--direct", help="What each head itself adds to the output.")]
 Noise = Annotated[bool, typer.Option("--noise", help="How fragile each head is when its keys' lengths swing.")]
 Every = Annotated[bool, typer.Option("--all", help="All of these.")]
-Eps = Annotated[float, typer.Option(help="A head copies from a weight of 1/(1 + eps) on.")]
+Eps = Annotated[float, typer.Option(help="A head copies where a weight is 1/(1 + eps) or more.")]
 Cut = Annotated[int | None, typer.Option(metavar="RANK", min=1, help="With --rank: cut to this rank.")]
 Csv = Annotated[str | None, typer.Option(metavar="FILE", help="Write the table there (.csv).")]
 Figure = Annotated[str | None, typer.Option(metavar="FILE", help="Draw layers by heads (.svg, .png, .pdf).")]
@@ -62,15 +62,16 @@ def heads(
     measure: Measure = None,
     device: Device = "cpu",
     limit: Limit = 60.0,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """What every head does: how it spreads its weights, its pattern, its keys, what it adds, its twin.
 
     Example: regard model heads my_model.py:build --figure heads.svg
 
-    The costly measures are asked for: --ceilings, --rank, --ablate, --direct, --noise, or --all. What cannot be
-    measured on what was given is "not applicable", with the reason. Attention is not explanation. With --text given
-    several times every text is run by itself, and each measure is the mean over them.
+    --details has every measure. Those that take long have their own options: --ceilings, --rank, --ablate, --direct,
+    --noise, or --all. A measure that this model or input does not allow is "not applicable", with the reason. With
+    --text given several times, every text runs by itself, and each measure is the mean over them.
     """
     asked = {"ceilings": ceilings, "rank": rank, "ablation": ablate, "direct": direct, "noise": noise}
     _refuse(model, text, tokens, cut, rank or every, figure, measure)
@@ -84,7 +85,7 @@ def heads(
         write_file(csv, measured.to_csv().encode())
     if figure is not None:
         save(measured.picture(measure or "effective"), figure)
-    show(measured, as_json=as_json)
+    show(measured, as_json=as_json, details=details)
 
 
 class Stages(Progress):

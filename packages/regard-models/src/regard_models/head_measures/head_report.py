@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ CAUTION = (
     "Attention is not explanation: a large weight may carry next to nothing, and a head that is not needed may still "
     "be used. Each effect is measured with all other heads at work."
 )
+
+# measures that are always taken, and shown by details() alone
+FREE = ("entropy", "copying", "margin", "sharing", "swing", "evened", "elsewhere", "overlap")
+MORE = "Attention is not explanation. Every measure of each head: details() shows them."
 
 
 @dataclass(frozen=True)
@@ -151,18 +156,32 @@ class Heads(Result):
     # in words
 
     def __str__(self) -> str:
-        shown = [column for column in COLUMNS if np.isfinite(self.measures.get(column.measure, np.nan)).any()]
-        parts = [self._headline(), self._table(shown), self._legend(shown), *self._more()]
+        shown = [column for column in self._filled_columns() if column.measure not in FREE]
+        parts = [self._headline(), self._table(shown, twins=False), self._legend(shown), *self._costly_parts()]
+        return "\n\n".join([*(part for part in parts if part), MORE])
+
+    def details(self) -> str:
+        """Every measure of every head, the rollout, what could not be measured, and a caution."""
+        shown = self._filled_columns()
+        parts = [self._table(shown, twins=bool(self.twins)), self._legend(shown), *self._more()]
         return "\n\n".join(part for part in parts if part)
+
+    def _filled_columns(self) -> list[Column]:
+        return [column for column in COLUMNS if np.isfinite(self.measures.get(column.measure, np.nan)).any()]
 
     def _headline(self) -> str:
         count = sum(map(len, self.numbers))
         sizes = sorted(set(self.shapes))
         places = ", ".join(f"{q} x {k}" for q, k in sizes[:3]) + (" and others" if len(sizes) > 3 else "")
-        said = f"{self.name}: {count} heads in layers {format_ranges(self.layers)}, queries x keys {places}."
+        kinds = Counter(row["pattern"] for row in self.rows())
+        said = (
+            f"{self.name}: {count} head{'s' * (count != 1)}, "
+            f"{', '.join(f'{number} {kind}' for kind, number in kinds.most_common())}; "
+            f"layers {format_ranges(self.layers)}, queries x keys {places}."
+        )
         return said if self.tokens is None else f"{said}\nTokens: {_few_words(self.tokens)}"
 
-    def _table(self, shown: list[Column]) -> str:
+    def _table(self, shown: list[Column], *, twins: bool) -> str:
         lines = [["layer", "head", "pattern", "score", *(column.title for column in shown), "twin"]]
         rows = list(self.rows())
         for row in rows[:_SHOWN]:
@@ -170,7 +189,7 @@ class Heads(Result):
             cells = [str(row["layer"]), str(row["head"]), kind, _number(row.get(kind, np.nan), ".2f")]
             cells += [_number(row[column.measure], column.form) for column in shown]
             lines.append([*cells, row["twin"] or ""])
-        if not self.twins:
+        if not twins:
             lines = [line[:-1] for line in lines]
         text = _right_aligned(lines)
         left = len(rows) - _SHOWN
@@ -191,15 +210,18 @@ class Heads(Result):
     def _meaning(self, column: Column) -> str:
         return column.meaning.format(eps=self.eps, copy=1 / (1 + self.eps), effect=self.effect, direct=self.direct)
 
-    def _more(self) -> Iterator[str]:
-        if self.rollout is not None:
-            yield self._rollout_line()
+    def _costly_parts(self) -> Iterator[str]:
         if self.ceilings:
             yield self.ceiling_lines()
         if self.noise:
             yield self.noise_line()
+        yield "\n".join(f"Note: {note}." for note in self.notes)
+
+    def _more(self) -> Iterator[str]:
+        if self.rollout is not None:
+            yield self._rollout_line()
         missing = [f"Not applicable: {name}: {why}." for name, why in self.not_applicable.items()]
-        yield "\n".join([*missing, *(f"Note: {note}." for note in self.notes), CAUTION])
+        yield "\n".join([*missing, CAUTION])
 
     def _rollout_line(self) -> str:
         reach = np.asarray(self.rollout)
@@ -207,7 +229,7 @@ class Heads(Result):
         words = self.tokens if self.tokens is not None and len(self.tokens) == len(heard) else None
         top = [f"{'' if words is None else words[j] + ' '}at {j} ({heard[j]:.3f})" for j in np.argsort(-heard)[:3]]
         even = f"even would be {1 / len(heard):.3f}"
-        return f"Rollout through all layers: the places of the output hear most of {', '.join(top)}; {even}."
+        return f"Rollout through all layers: the output depends most on {', '.join(top)}; {even}."
 
     def ceiling_lines(self) -> str:
         """What is proved of the keys, in words."""

@@ -48,15 +48,20 @@ def claims(
         str | None,
         typer.Option("--words", metavar="FILE", help="Your answer in words (.txt, .md), marked by you point by point."),
     ] = None,
-    gaps: Annotated[int, typer.Option(help="A proof of ours with so many lines left out, for practice.")] = 0,
+    gaps: Annotated[int, typer.Option(help="Print our proof with this many lines left out, for practice.")] = 0,
     jail: Annotated[
         bool,
-        typer.Option("--jail", help="With --answer: where it reaches no file, no network and no process of yours."),
+        typer.Option("--jail", help="With --answer: run it in a jail, away from your files, network and processes."),
     ] = False,
     hint: Annotated[
-        int, typer.Option("--hint", count=True, help="Where it is wrong, or goes on; twice: what, or by which rule.")
+        int,
+        typer.Option(
+            "--hint",
+            count=True,
+            help="Say where it is wrong, or how to go on; given twice: what is wrong, or which rule.",
+        ),
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Of the instances that an answer is checked on.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the instances that an answer is checked on.")] = 0,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long the code of an answer may run.")] = 10.0,
     details: Details = False,
     as_json: AsJson = False,

@@ -260,7 +260,9 @@ def winnable(
         typer.Option(metavar="FILE.json", help="Keep what is known in this file; a later run goes on from it."),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1 takes every core.")] = -1,
-    seconds: Annotated[float, typer.Option(metavar="S", help="How long exact rationals may take on one row.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(metavar="S", help="The most seconds that exact arithmetic may take on one row.")
+    ] = 60.0,
     details: Details = False,
     as_json: AsJson = False,
 ) -> None:

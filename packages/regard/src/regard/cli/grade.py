@@ -39,13 +39,15 @@ def grade(
     ] = False,
     public: Annotated[bool, typer.Option("--public", help="A student's own file: the public checks only.")] = False,
     open_marks: Annotated[
-        bool, typer.Option("--open-marks", help="Write moodle.csv and canvas.csv while marks wait for a person.")
+        bool, typer.Option("--open-marks", help="Write moodle.csv and canvas.csv even with marks that need you (?).")
     ] = False,
     serve: Annotated[
         bool, typer.Option("--serve", help="Then open the desk: class, marking, overruling and publishing on one page.")
     ] = False,
     port: Annotated[int | None, typer.Option(help="The desk's port; left out, a free one.")] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the desk's address.")] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the desk's address and open no browser.")
+    ] = False,
     no_sandbox: NoSandbox = False,
     as_json: AsJson = False,
 ) -> None:

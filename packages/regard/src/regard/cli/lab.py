@@ -22,7 +22,7 @@ app = typer.Typer(cls=Group, invoke_without_command=True, subcommand_metavar="[e
 
 Hide = Annotated[
     list[str] | None,
-    typer.Option("--hide", metavar="PARTS", help="What no page says: answers, lines, why; with commas between."),
+    typer.Option("--hide", metavar="PARTS", help="Hide these on every page: answers, lines, why; separated by commas."),
 ]
 Runs = Annotated[
     str, typer.Option("--runs", metavar="DIR", help="The folder of runs that the translator's page shows.")
@@ -40,9 +40,7 @@ Model = Annotated[
 @app.callback()
 def lab(
     context: typer.Context,
-    port: Annotated[
-        int | None, typer.Option(help="The port; left out, 8321, or a free one where that is taken.")
-    ] = None,
+    port: Annotated[int | None, typer.Option(help="The port; left out, 8321, or a free one if 8321 is taken.")] = None,
     runs: Runs = "runs",
     folder: Annotated[
         list[str] | None,
@@ -54,7 +52,7 @@ def lab(
         typer.Option(metavar="ORIGIN", help="A site whose pages may show the lab in a frame; repeat for more."),
     ] = None,
     hide: Hide = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the address.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no browser.")] = False,
 ) -> None:
     """Open the lab in the browser: a small server on this machine, for you alone. Ctrl-C stops it.
 

@@ -8,7 +8,7 @@ import typer
 
 from regard import noise
 from regard.arrays import WRITTEN, save_array
-from regard.cli.output import AsJson, Group, Plot, Progress, check_file, check_plot, echo, load, show
+from regard.cli.output import AsJson, Details, Group, Plot, Progress, check_file, check_plot, echo, load, show
 from regard.errors import InputError
 from regard.noise import EXAMPLE, pictures
 from regard.written_numbers import real_number, whole_number
@@ -40,6 +40,7 @@ def compare(
     plot_keys: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw the mean of key 0 and realisations, for both noises.")
     ] = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """One head against two in the coursework's setting: one swings, two are steady, and what the scale does.
@@ -54,7 +55,7 @@ def compare(
     )
     if plot_keys:
         pictures.plot_keys(plot_keys, iso=iso, spread=spread)
-    show(result, as_json=as_json, plot=plot)
+    show(result, as_json=as_json, details=details, plot=plot)
 
 
 @app.command()
@@ -67,9 +68,10 @@ def study(
     quantiles: Annotated[str, typer.Option(help="Levels, e.g. 0.05,0.5,0.95.")] = "",
     method: Annotated[str, typer.Option(help="auto, integral, enumeration, qmc or sampling.")] = "auto",
     points: Annotated[int, typer.Option(help="Sobol points per scramble, a power of two.")] = 2**13,
-    accuracy: Annotated[float | None, typer.Option(help="Take longer, until intervals are as narrow.")] = None,
+    accuracy: Annotated[float | None, typer.Option(help="Go on until intervals are this narrow.")] = None,
     seed: Seed = 0,
     plot: Plot = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """Any noise model, any heads: moments, error, shares and quantiles, each with its method and accuracy.
@@ -94,7 +96,7 @@ def study(
         seed=seed,
         progress=Progress("studying"),
     )
-    show(result, as_json=as_json, plot=plot)
+    show(result, as_json=as_json, details=details, plot=plot)
 
 
 @app.command()
@@ -112,6 +114,7 @@ def optimise(
     seed: Seed = 0,
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Save the queries (.npy, .csv).")] = None,
     plot: Plot = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """The best queries found for a noise model under a norm budget: a local optimum, beside the designed ones.
@@ -137,7 +140,7 @@ def optimise(
     )
     if out:
         save_array(out, result.queries)
-    show(result, as_json=as_json, plot=plot)
+    show(result, as_json=as_json, details=details, plot=plot)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Plot, Progress, check_plot, load, show
+from regard.cli.output import AsJson, Details, Plot, Progress, check_plot, load, show
 from regard.positions import positions as study
 
 
@@ -21,6 +21,7 @@ def positions(
     ] = "reference",
     base: Annotated[float, typer.Option(help="Frequencies are base^(-2i/dim).")] = 10000,
     plot: Plot = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """Are two positions equal, which two are nearest, how near; proved in real arithmetic.
@@ -46,4 +47,4 @@ def positions(
         base=base,
         progress=Progress("positions"),
     )
-    show(result, as_json=as_json, plot=plot)
+    show(result, as_json=as_json, details=details, plot=plot)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.arrays import WRITTEN, save_array
-from regard.cli.output import AsJson, Group, Plot, check_file, load, note, show
+from regard.cli.output import AsJson, Details, Group, Plot, check_file, load, note, show
 from regard.pictures import ENDINGS
 from regard.subspace import extract as find
 
@@ -36,6 +36,7 @@ def extract(
     ] = None,
     out: Annotated[str | None, typer.Option(metavar="M.npy", help="Write the matrix M to this .npy or .csv.")] = None,
     plot: Plot = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """The matrix M with M (v_a + v_b) = v_a, for all v_a in span(A) and v_b in span(B).
@@ -64,7 +65,7 @@ def extract(
         result.plot(plot)
     if result.matrix is not None and out:
         save_array(out, result.matrix)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, details=details)
 
 
 def _stand_in_rows(bases: list[NDArray[np.float64]]) -> bool:

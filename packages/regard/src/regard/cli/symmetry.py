@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli.output import AsJson, Plot, Progress, check_plot, echo, show, write_new
+from regard.cli.output import AsJson, Details, Plot, Progress, check_plot, echo, show, write_new
 from regard.errors import InputError
 from regard.symmetry import load_map
 from regard.symmetry import symmetry as study
@@ -24,11 +24,12 @@ def symmetry(
         str, typer.Option(help="equivariant: map(PX) = P map(X); invariant: map(PX) = map(X).")
     ] = "equivariant",
     trials: Annotated[int, typer.Option(help="Permutations to try.")] = 100,
-    seed: Annotated[int, typer.Option(help="Of the input and the permutations.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the input and the permutations.")] = 0,
     plot: Plot = None,
     template: Annotated[
         str | None, typer.Option(metavar="FILE.py", help="Write a file with a map to begin from, and leave.")
     ] = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """Is a map order-blind, how far from it, which swap of two rows shows it best.
@@ -60,7 +61,7 @@ def symmetry(
         name=map.rpartition(":")[2],
         progress=Progress("symmetry"),
     )
-    show(result, as_json=as_json, plot=plot)
+    show(result, as_json=as_json, details=details, plot=plot)
 
 
 def _write_template(path: str) -> NoReturn:

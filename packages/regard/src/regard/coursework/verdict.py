@@ -328,8 +328,9 @@ class Table(Result):
         lines = [self._brief_line(row) for row in self.rows]
         count = {status.value: sum(row.status is status for row in self.rows) for status in Status}
         summary = ", ".join(f"{number} {name}" for name, number in count.items() if number)
-        return "\n".join([*lines, "", f"{len(self.rows)} claims, each by its first reading: {summary}."]) + (
-            "\nWhy, reading by reading: regard claims NAME --check, or regard claims --check --details."
+        head = f"{len(self.rows)} claims, each by its first reading: {summary}."
+        return "\n".join(
+            [head, "", *lines, "", "Next: regard claims NAME --check says why; --details lists every reading."]
         )
 
     def details(self) -> str:

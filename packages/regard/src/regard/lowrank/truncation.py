@@ -87,25 +87,17 @@ class Truncation(Result):
         m, n = self.shape
         kept = self.rank * (m + n)
         return (
-            f"Rank {self.rank} of {self.name} ({kept:,} numbers instead of {m * n:,}): {self._error_words()}no matrix "
-            f"of that rank errs less than {at_least(self.best_spectral_error[0], 6)} and "
-            f"{at_least(self.best_frobenius_error[0], 6)} (proved), and these factors err at most "
-            f"{at_most(self.spectral_error_above, 6)} and {at_most(self.frobenius_error_above, 6)} "
-            f"(proved){self._probable_bound()}."
+            f"Rank {self.rank} of {self.name} ({kept:,} numbers instead of {m * n:,}) errs by at most "
+            f"{at_most(self.spectral_error_above, 6)} in the spectral and {at_most(self.frobenius_error_above, 6)} in "
+            f"the Frobenius norm{self._probable_bound()}; no matrix of that rank errs less than "
+            f"{at_least(self.best_spectral_error[0], 6)} and {at_least(self.best_frobenius_error[0], 6)} (proved)."
         )
-
-    def _error_words(self) -> str:
-        """The errors as numbers, where they are known as such; of a sketch only bounds are."""
-        if self.probable_spectral_error is not None:
-            return "spectral and Frobenius error: "
-        spectral, frobenius = self.best_spectral_error[1], self.best_frobenius_error[1]
-        return f"spectral error {spectral:.6g}, Frobenius error {frobenius:.6g}; "
 
     def _probable_bound(self) -> str:
         if self.probable_spectral_error is None:
             return ""
         return (
-            f"; their spectral error is at most {at_most(self.probable_spectral_error, 6)} (from the probes, false "
+            f" (its spectral error is at most {at_most(self.probable_spectral_error, 6)}: from the probes, false "
             f"with probability at most {in_full(self.failure_probability or 0.0)})"
         )
 

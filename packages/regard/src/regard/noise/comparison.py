@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WIDEST = 4000.0  # standard deviation of a score: beyond, some hundred integrals over it take minutes
 LARGEST = 1e6  # of the scale: beyond, scores have lost the digits that their differences need
+MORE = "The setting, each head by itself and other scales: details() shows them."
 SCALES = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0)
 
 
@@ -59,8 +60,13 @@ class Comparison(Result):
     two_error_given_length: Real
 
     def __str__(self) -> str:
-        parts = (self._answer(), self._setting(), self._table(), self._heads(), self._why(), self._scale_lines())
-        return readable("\n".join(line for part in parts for line in part))
+        return readable("\n".join([*self._answer(), *self._why(), *self._table(), MORE]))
+
+    def details(self) -> str:
+        """The setting, each head's variance, the accuracy, and what other scales do."""
+        accuracy = max(self.one.error_accuracy, self.two.error_accuracy)
+        known = f"Errors by integrals, accurate to {at_most(accuracy, 1)}."
+        return readable("\n".join([*self._setting(), *self._heads(), known, *self._scale_lines()]))
 
     def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
@@ -78,8 +84,8 @@ class Comparison(Result):
         return [
             f"{self.keys} orthonormal means, noise {self.iso:g} I, and {self.spread:g} more along the mean of key 0 "
             "(keys are counted from 0).",
-            f"One head asks $q = {self.scale:g} (mu_0 + mu_1)$, two heads ask ${self.scale:g} mu_0$ and "
-            f"${self.scale:g} mu_1$ and average. Target: $(v_0 + v_1)/2$, orthonormal values.",
+            f"One head has the query $q = {self.scale:g} (mu_0 + mu_1)$; two heads have ${self.scale:g} mu_0$ and "
+            f"${self.scale:g} mu_1$, and their outputs are averaged. Target: $(v_0 + v_1)/2$, orthonormal values.",
         ]
 
     def _table(self) -> list[str]:
@@ -112,11 +118,10 @@ class Comparison(Result):
         ]
 
     def _why(self) -> list[str]:
-        accuracy = max(self.one.error_accuracy, self.two.error_accuracy)
         return [
-            f"Errors by integrals, accurate to {at_most(accuracy, 1)}.",
-            f"$P(k_0.mu_0 < 0) = Phi(-1/sqrt({self.spread + self.iso:g})) =$ {self.negative_probability:.4%}, at every "
-            "scale: such a key points away from its mean, and the first of the two heads drops $v_0$ for other values.",
+            f"What is left of the error: key 0 points away from its mean with probability $P(k_0.mu_0 < 0) = "
+            f"Phi(-1/sqrt({self.spread + self.iso:g})) =$ {self.negative_probability:.4%}, at every scale, and then "
+            "the first of the two heads drops $v_0$.",
         ]
 
     def _scale_lines(self) -> list[str]:

@@ -61,21 +61,28 @@ class OptimisedQueries(Result):
     def __str__(self) -> str:
         heads = len(self.queries)
         gain = self.designed_error / self.error if self.error > 0 else np.inf
-        what = "one query" if heads == 1 else f"{heads} queries"
-        norms = ", ".join(f"{norm:.4g}" for norm in self.norms)
+        what = "query" if heads == 1 else f"{heads} queries"
         return "\n".join(
             [
                 readable(
-                    f"{what[0].upper()}{what[1:]} of norm at most {in_full(self.max_norm)}: $E||c - target||^2$ = "
-                    f"{self.error:.8g} ({self.bias_squared:.3g} $bias^2$ + {self.variance:.8g} variance; by "
-                    f"{self.method}, accurate to {at_most(self.error_accuracy, 1)})."
+                    f"The best {what} found with norm at most {in_full(self.max_norm)}: $E||c - target||^2$ = "
+                    f"{self.error:.8g} (by {self.method}, accurate to {at_most(self.error_accuracy, 1)})."
                 ),
                 f"The designed queries at their best scale reach {self.designed_error:.8g}: {gain:.3g} times as much.",
-                f"Norms used: {norms}. Found by '{self.found_from}' of {len(self.starts)} descents, whose values on "
-                "sample points (four times as many for the refined ones) only roughly compare: "
+                "Better queries may exist: this is a local optimum of a problem that is not convex.",
+            ]
+        )
+
+    def details(self) -> str:
+        """Bias and variance, the norms, and what each descent came to."""
+        norms = ", ".join(f"{norm:.4g}" for norm in self.norms)
+        return "\n".join(
+            [
+                readable(f"The error is {self.bias_squared:.3g} $bias^2$ + {self.variance:.8g} variance."),
+                f"Norms used: {norms}. Found by '{self.found_from}', one of {len(self.starts)} descents. Their values "
+                "on sample points (four times as many for the refined ones) compare only roughly: "
                 + ", ".join(f"{name} {value:.5f}" for name, value in self.starts.items())
                 + ".",
-                "This is a local optimum: the problem is not convex, and nothing proves that no better queries exist.",
             ]
         )
 

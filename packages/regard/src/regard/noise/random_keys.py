@@ -84,12 +84,14 @@ class Study(Result):
         heads = "one head" if self.heads == 1 else f"the mean of {self.heads} heads"
         wanted = " and ".join(str(k) for k in self.target)
         kind = _KIND.get(self.method, "95 % interval")
+        several = len(self.target) > 1
+        target = f"the mean of the values of keys {wanted}" if several else f"the value of key {wanted}"
         return [
-            f"Random keys, {heads}; the target is the mean of the values of keys {wanted} (counted from 0).",
             readable(
                 f"$E||c - target||^2$ = {self.error:.10g} = {self.bias_squared:.4g} ($bias^2$) + {self.variance:.10g} "
                 f"(variance), by {_HOW[self.method]}, {kind} {at_most(self.error_accuracy, 1)}."
             ),
+            f"Here c is the output of {heads}, and the target is {target}.",
         ]
 
     def _weight_lines(self) -> list[str]:

@@ -69,19 +69,24 @@ class Positions(Result):
         return self.distinct
 
     def __str__(self) -> str:
-        computed = self.format != "real" and self.kind != "learned"
-        way = f" ({_WAY_WORDS[self.through]})" if computed else ""
-        head = f"{self.kind.capitalize()} positions, dim {self.dim}, length {self.length:,}, {self.format}{way}"
-        verdict = "all distinct"
+        which = f"{self.kind} positions, dim {self.dim}, length {self.length:,}, {self.format}"
+        if self.format != "real" and self.kind != "learned":
+            which += f", {_WAY_WORDS[self.through]}"
+        verdict = "All distinct"
         if self.equal is not None:
             s, t = self.equal
-            verdict = f"not distinct: positions {s} and {t} (counted from 0) are bit for bit the same"
-        lines = [f"{head}: {verdict}.", self._nearness(), *self.reasons]
-        if computed:
-            lines.append(f"Sine and cosine: {self.implementation}.")
+            verdict = f"Not distinct: positions {s} and {t} are bit for bit the same"
+        lines = [f"{verdict} ({which}).", self._nearness(), *self.reasons]
         if self.differences is not None:
             lines.append(str(self.differences))
         return "\n".join(line for line in lines if line)
+
+    def details(self) -> str:
+        """How the numbers come about."""
+        lines = []
+        if self.format != "real" and self.kind != "learned":
+            lines.append(f"Sine and cosine: {self.implementation}.")
+        return "\n".join([*lines, "Positions are counted from 0."])
 
     def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the picture to a file; collisions are looked for among more positions than ``figure`` has time for."""

@@ -21,7 +21,9 @@ from regard.written_numbers import at_most
 def check_dim(dim: int) -> int:
     """The dimension, if sines and cosines can fill it in pairs."""
     if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 2 or dim % 2:
-        raise InputError(f"dim is {dim!r}, but sines and cosines come in pairs: give an even whole number, 2 or more.")
+        raise InputError(
+            f"dim is {dim!r}, but sines and cosines come in pairs: give an even whole number, such as 512."
+        )
     return int(dim)
 
 

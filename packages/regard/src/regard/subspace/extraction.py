@@ -69,14 +69,20 @@ class Extraction(Result):
         return self.exists
 
     def __str__(self) -> str:
-        a, b = self.ranks
-        spans = f"A spans {a} and B spans {b} of {self.dimension} dimensions."
         how = (
             "Decided in exact arithmetic on the stored numbers."
             if self.tolerance is None
             else f"Decided in float64: what is below {in_full(self.tolerance)} counts as zero, which is not a proof."
         )
-        return " ".join([self._yes() if self.exists else self._no(), spans, how])
+        return "\n".join([self._yes() if self.exists else self._no(), how])
+
+    def details(self) -> str:
+        """The two spans, and how nearly M does it in float64."""
+        a, b = self.ranks
+        spans = f"A spans {a} and B spans {b} of {self.dimension} dimensions."
+        if not self.exists:
+            return spans
+        return f"{spans} Largest error of M A = A and M B = 0 in float64: {self.residual:.2g}."
 
     def _yes(self) -> str:
         formula = " It is A A^T, the coursework's." if self.coursework else ""
@@ -85,12 +91,14 @@ class Extraction(Result):
         angle = f", smallest angle {np.degrees(self.angles[0]):.6g} degrees" if len(self.angles) else ""
         sentence = (
             f"Yes: M recovers v_a from v_a + v_b.{formula} It amplifies noise by at most "
-            f"{at_most(self.amplification, 6)}{angle}. Largest error of M A = A and M B = 0 in float64: "
-            f"{self.residual:.2g}."
+            f"{at_most(self.amplification, 6)}{angle}."
         )
         if self.residual < USELESS:
             return sentence
-        return f"{sentence} So this M is of no practical use: the spans all but intersect."
+        return (
+            f"{sentence} This M is of no practical use: the spans all but intersect, and M A = A and M B = 0 fail by "
+            f"{self.residual:.2g} in float64."
+        )
 
     def _no(self) -> str:
         if self.witness is None:

@@ -65,17 +65,18 @@ class Symmetry(Result):
 
     def __str__(self) -> str:
         law = "map(PX) = P map(X)" if self.kind == "equivariant" else "map(PX) = map(X)"
-        where = f"{self.length} x {self.dim}, {self.dtype}, {self.library}"
         numbers = f"Largest difference {self.gap:.3g}, tolerance for rounding {self.tolerance:.3g}"
         if self.order_blind:
-            return (
-                f"{self.name} ({where}): {law} was not refuted in {self.permutations:,} permutations "
-                f"(no proof: {self._inputs()}, seed {self.seed}). {numbers} (estimated from the map's own noise)."
-            )
+            return f"{self.name}: {law} was not refuted in {self.permutations:,} permutations (no proof). {numbers}."
         share = f", {self.gap / self.size:.2g} of the output's size" if self.size else ""
+        return f"{self.name} is not order-blind: {law} fails. {numbers}{share}.\n{self._swap_words()}".rstrip()
+
+    def details(self) -> str:
+        """What was tried on which input."""
         return (
-            f"{self.name} ({where}) is not order-blind: {law} fails. {numbers}{share} (input seed {self.seed}). "
-            f"{self._swap_words()}"
+            f"The input is {self.length} x {self.dim}, {self.dtype}, {self.library}: {self._inputs()}, seed "
+            f"{self.seed}. {self.permutations:,} permutations were tried. The tolerance is estimated from the map's "
+            "own noise. Rows are counted from 0."
         )
 
     def _inputs(self) -> str:
@@ -92,7 +93,7 @@ class Symmetry(Result):
         among = "of all swaps" if self.swap_of_all else "found"
         if self.swap_excess <= 1:
             return f"No single swap {among} exceeds rounding; the largest is rows {i} and {j}, {self.swap_gap:.3g}."
-        return f"The best swap {among}: rows {i} and {j} (from 0), difference {self.swap_gap:.3g}."
+        return f"The best swap {among}: rows {i} and {j}, difference {self.swap_gap:.3g}."
 
 
 def symmetry(

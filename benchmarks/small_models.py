@@ -144,6 +144,8 @@ def sizes(kind: Any, *, writes: bool = False) -> dict[str, Any]:
         found["causal"] = writes  # XLM's word for it
     if "is_decoder" in known:
         found["is_decoder"] = writes  # encoders write from left to right only if told so
+    if "bidirectional" in known and "is_decoder" in known:
+        found["bidirectional"] = not writes  # Mega asks for both
     # Older configurations do not list their parts.
     parts = getattr(kind, "sub_configs", None) or [k for k, v in vars(default).items() if hasattr(v, "to_dict")]
     for part in parts:

@@ -3,6 +3,7 @@
     python -m benchmarks.time_machine --listed             the faults of time_machine.toml, before and after their fix
     python -m benchmarks.time_machine --minutes 60         every text class of the last patch of every minor release
     python -m benchmarks.time_machine --releases 5.8.0     other patches, to bracket a birth or a death
+    python -m benchmarks.time_machine --kernels eager      one kernel only, for twice as many classes in the same time
     python -m benchmarks.time_machine --table              write the table of what is there so far
 
 Every release is installed into a folder of its own, beside the torch that is here. Models are built small and audited
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from benchmarks.audit_in_the_wild import KERNELS, RESULTS, audited, in_a_child
+from benchmarks.audit_in_the_wild import verdict as meaning
 from benchmarks.small_models import classes
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +39,7 @@ FAULTS = Path(__file__).with_suffix(".toml")
 KEPT, TABLE = RESULTS / "time-machine.jsonl", RESULTS / "time-machine.txt"
 FOLDER = ROOT / ".venv" / "peers" / "transformers"
 FIRST = Version("4.48")
+SWEPT = 30  # classes without settings from which on a release counts as swept, not as asked about listed faults only
 PINNED = ("tokenizers", "huggingface-hub", "safetensors")  # transformers refuses to be imported with others
 HUB_NEEDS = ("httpx", "httpcore", "h11", "anyio", "sniffio", "typer-slim")  # of huggingface-hub 1
 Row = dict[str, Any]
@@ -117,24 +121,25 @@ def key(row: Row) -> tuple[str, str, str, str]:
     return row["release"], row["class"], row["kernel"], json.dumps(row["settings"], sort_keys=True)
 
 
-def run(release: str, folder: Path, tasks: list[Task] | None, seconds: float) -> None:
+def run(release: str, folder: Path, tasks: list[Task] | None, seconds: float, kernels: Iterable[str] = KERNELS) -> None:
     """Audit classes of one release in a process that sees it first; no tasks: every text class."""
     paths = [str(install(release, folder)), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in paths if p), "TRANSFORMERS_OFFLINE": "1"}
     command = [sys.executable, "-m", "benchmarks.time_machine", "--inside", release, "--minutes", str(seconds / 60)]
+    command += ["--kernels", *kernels]
     done = subprocess.run(command, input=json.dumps(tasks), text=True, env=environment, cwd=ROOT)
     if done.returncode:
         print(f"{release} could not be run here (exit {done.returncode})", file=sys.stderr)
 
 
-def inside(release: str, tasks: list[Task] | None, minutes: float) -> None:
+def inside(release: str, tasks: list[Task] | None, minutes: float, kernels: Iterable[str]) -> None:
     """In the process of one release: a line as soon as it is known."""
     import transformers
 
     assert transformers.__version__ == release, f"{transformers.__version__} was imported, not {release}"
     until = time.monotonic() + 60 * minutes
     configs = dict(classes())
-    wanted = tasks if tasks is not None else [(name, kernel, {}) for name in configs for kernel in KERNELS]
+    wanted = tasks if tasks is not None else [(name, kernel, {}) for name in configs for kernel in kernels]
     done = {key(row) for row in read()}
     audited("LlamaForCausalLM", "LlamaConfig", "eager")  # imports what the children share
     for number, (name, kernel, settings) in enumerate(wanted, 1):
@@ -217,7 +222,7 @@ def table() -> str:
     by_key = {key(row): row for row in rows}
     shown = [fault for fault in faults() if "property" in fault]
     told = [(fault, name, verdict(fault, name, by_key)) for fault in shown for name in fault["classes"]]
-    lines = [*_figures(rows, told), "", "Listed faults that a property can show:"]
+    lines = [*_figures(rows, told), "", *sweep_figures(rows), "", "Listed faults that a property can show:"]
     lines += [f"  {f['issue']:20} {name:36} {f['property']:10} {f['before']:>7} to {f['after']:7} {said}"
               for f, name, said in told]  # fmt: skip
     lines += ["", "Notes, added after the run (the list itself was not changed):"]
@@ -250,6 +255,34 @@ def _figures(rows: list[Row], told: list[tuple[dict[str, Any], str, str]]) -> li
     ]
 
 
+def sweep_figures(rows: list[Row]) -> list[str]:
+    """What the sweep over all text classes found: pairs of class and release, and what their failures mean."""
+    plain = [row for row in rows if not row["settings"]]
+    classes_of = {r: {row["class"] for row in plain if row["release"] == r} for r in {row["release"] for row in plain}}
+    swept = [row for row in plain if len(classes_of[row["release"]]) >= SWEPT]
+    pairs: dict[tuple[str, str], set[str]] = {}
+    for row in (row for row in swept if row["outcome"] == "audited"):
+        kinds = {meaning(row["class"], failure)[0] for failure in row["failed"]}
+        pairs.setdefault((row["release"], row["class"]), set()).update(kinds)
+    clean = sum(not kinds for kinds in pairs.values())
+    wrong = sum(kinds == {"ours"} for kinds in pairs.values())
+    beside = sum("ours" in kinds and len(kinds) > 1 for kinds in pairs.values())
+    unknown = sum("open" in kinds for kinds in pairs.values())
+    counts = Counter(kind for kinds in pairs.values() for kind in kinds)
+    tried = len({(row["release"], row["class"]) for row in swept})
+    releases = Counter(release for release, _ in pairs)
+    audited_in = ", ".join(f"{r} {releases[r]}" for r in sorted(releases, key=Version))
+    return [
+        f"Sweep over text classes: {tried:,} pairs of class and release were tried, {len(pairs):,} audited "
+        f"({audited_in}).",
+        f"{clean:,} showed no failure, {len(pairs) - clean:,} did: "
+        + ", ".join(f"{kind} {n}" for kind, n in counts.most_common()) + " (one pair may have several kinds).",
+        f"Healthy pairs that were accused: {wrong} of {clean + wrong:,}"
+        + (f", {100 * wrong / (clean + wrong):.1f} %" if clean + wrong else "")
+        + f"; {beside} more were accused wrongly beside a true failure, {unknown} have one that was not looked into.",
+    ]  # fmt: skip
+
+
 def _not_run(rows: list[Row]) -> list[str]:
     return [f"  {r['release']} {r['class']} {r['kernel']}: {summary(r)}" for r in rows if r["outcome"] != "audited"]
 
@@ -259,18 +292,19 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--listed", action="store_true", help="only the faults of time_machine.toml")
     parser.add_argument("--releases", nargs="+", help="these and no others")
+    parser.add_argument("--kernels", nargs="+", default=KERNELS, choices=KERNELS)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where releases are installed")
     parser.add_argument("--table", action="store_true", help="write the table and run nothing")
     parser.add_argument("--inside", metavar="RELEASE", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.inside:
-        return inside(chosen.inside, json.load(sys.stdin), chosen.minutes)
+        return inside(chosen.inside, json.load(sys.stdin), chosen.minutes, chosen.kernels)
     until = time.monotonic() + 60 * chosen.minutes
     listed = listed_tasks()
     wanted = chosen.releases or (sorted(listed, key=Version) if chosen.listed else last_patches(known_releases()))
     for release in wanted if not chosen.table else ():
         if (left := until - time.monotonic()) > 0:
-            run(release, chosen.folder, listed.get(release, []) if chosen.listed else None, left)
+            run(release, chosen.folder, listed.get(release, []) if chosen.listed else None, left, chosen.kernels)
     TABLE.write_text(table())
     print(TABLE.read_text().split("Listed faults that no")[0])
 

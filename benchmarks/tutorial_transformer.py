@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import PAD
 from regard.translator.models.embeddings import sinusoidal_table
-from regard.translator.models.encoder import Attention, FeedForward
+from regard.translator.models.encoder import Attention, Dropout, FeedForward
 from regard.translator.models.encoder_decoder import EncoderDecoder
 from regard.translator.runs.settings import Settings
 
@@ -29,7 +29,8 @@ class TutorialTransformer(nn.Module):
         size = settings.model
         self.embedding, self.bias = nn.Embedding(words, size.width), nn.Parameter(torch.zeros(words))
         self.register_buffer("positions", sinusoidal_table(settings.data.longest + 2, size.width)[:, None])
-        self.dropout = nn.Dropout(size.dropout)
+        self.share = size.dropout
+        self.dropout: nn.Module = nn.Dropout(size.dropout)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # nested tensors are for evaluation only
             self.transformer = nn.Transformer(
@@ -58,6 +59,32 @@ class TutorialTransformer(nn.Module):
         )
         scores = nn.functional.linear(states, self.embedding.weight, self.bias)
         return self.criterion(scores.flatten(0, 1), labels.flatten())  # type: ignore[no-any-return]
+
+    def loss_at_real_places(self, batch: Batch) -> Tensor:
+        """The same loss by somebody who knows torch well: no mask where nothing is padded, scores only where asked."""
+        source, target, labels = batch.source.T, batch.target.T[:-1], batch.target.T[1:]
+        padding = (source == PAD).T if (source == PAD).any() else None
+        future = nn.Transformer.generate_square_subsequent_mask(len(target))
+        states = self.transformer(
+            self.embedded(source),
+            self.embedded(target),
+            tgt_mask=future,
+            tgt_is_causal=True,  # what is padded comes last, so that nothing real looks at it
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+        )
+        real = labels != PAD
+        scores = nn.functional.linear(states[real], self.embedding.weight, self.bias)
+        return self.criterion(scores, labels[real])  # type: ignore[no-any-return]
+
+    def take_our_dropout(self) -> None:
+        """Ours in the place of torch's, wherever states are dropped."""
+        noise = torch.Generator()
+        for layer in [*self.transformer.encoder.layers, *self.transformer.decoder.layers]:
+            for name in ("dropout1", "dropout2", "dropout3"):
+                if hasattr(layer, name):
+                    setattr(layer, name, Dropout(getattr(layer, name).p, noise))
+        self.dropout = Dropout(self.share, noise)
 
     def embedded(self, ids: Tensor) -> Tensor:
         vectors = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)

@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.written_numbers import at_most
 from regard_models.attention_page.encoding import unpack
 from regard_models.attention_page.html_document import SCRIPTS, Window, encode_page, joined_scripts, static
-from regard_models.attention_page.page_capture import Kind, layers_of, printable_token
+from regard_models.attention_page.layers import Kind, layers_of, printable_token
 from regard_models.attention_page.page_result import look
 from regard_models.capturing.records import AttentionRecord, Capture
 
@@ -248,3 +248,24 @@ def test_tokens_are_shown_as_people_read_them():
     assert [printable_token(word) for word in ("▁the", "   ", "x" * 50, "a\u202eb", "\n")] == [
         "·the", "···", "x" * 39 + "…", "a\ufffdb", "↵",
     ]  # fmt: skip
+
+
+def test_the_page_begins_with_the_head_that_follows_a_pattern():
+    weights = np.full((2, 3, 5, 5), 0.2, np.float32)
+    weights[1, 2] = np.eye(5, k=-1)  # each token reads the one before
+    weights[1, 2, 0, 0] = 1
+    found = facts(look(weights, tokens=list("abcde")).page)["striking"]
+    assert (found["layer"], found["place"]) == (1, 2)
+    assert found["sentence"] == (
+        "Layer 1, head 2 reads the token before: 100% of its weight, where chance would give 20%."
+    )
+    assert facts(look(np.full((3, 1, 4, 4), 0.25)).page)["striking"] == {"layer": 1, "place": 0, "sentence": ""}
+
+
+def test_padding_that_some_word_reads_is_shown():
+    weights = np.zeros((1, 1, 4, 4), np.float32)
+    weights[..., 0] = 1
+    words = ["a", "b", "<pad>", "<pad>"]
+    assert facts(look(weights, tokens=words).page)["words"] == [["a", "b"]]
+    weights[0, 0, 1] = [0.5, 0, 0, 0.5]
+    assert facts(look(weights, tokens=words).page)["words"] == [["a", "b"], words]

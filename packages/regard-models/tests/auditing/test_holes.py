@@ -308,3 +308,48 @@ def test_the_answer_begins_with_the_culprit() -> None:
 
 def typed_vectors() -> torch.Tensor:
     return torch.randn(3, 17, WIDTH, generator=torch.Generator().manual_seed(0))
+
+
+class WritesPlaces(nn.Module):
+    """It adds to the position_ids that it is given, in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.table = nn.Embedding(WORDS, WIDTH), nn.Embedding(64, WIDTH)
+        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, ids, attention_mask=None, position_ids=None):
+        places = torch.arange(ids.shape[1]).repeat(len(ids), 1) if position_ids is None else position_ids
+        places += 2
+        x = self.words(ids) + self.table(places)
+        hidden = None if attention_mask is None else attention_mask == 0
+        return x + self.attention(x, x, x, key_padding_mask=hidden, need_weights=False)[0]
+
+
+def test_positions_that_a_model_writes_into_are_not_given_twice() -> None:
+    ids = torch.randint(1, WORDS, (3, 17), generator=torch.Generator().manual_seed(1))
+    found = audit(WritesPlaces(), {"ids": ids}, properties=["batch", "padding"])
+    assert found.of("batch")[-1].check == "padded, alone"
+    assert found.answer, str(found)
+
+
+class Ties(nn.Module):
+    """All its choices tie: what it returns hangs on rounding more than on the tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.out = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        same = (x.sum(-1, keepdim=True).exp() * 0 + 1.1).expand(-1, -1, 4) * torch.tensor([3.0, 3.0, 3.0, 3.0])
+        return 1e-6 * self.out(x) + same.argmax(-1, keepdim=True)
+
+
+def test_where_choices_tie_nobody_says_that_the_input_is_ignored() -> None:
+    ids = torch.randint(1, WORDS, (3, 17), generator=torch.Generator().manual_seed(1))
+    found = audit(Ties(), ids, properties=["input"])
+    assert [str(f.status) for f in found.findings] == ["note"], str(found)
+    assert "its choices hang on ties" in found.findings[0].sentence

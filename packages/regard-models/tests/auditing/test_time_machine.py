@@ -76,3 +76,15 @@ def test_the_later_of_two_lines_holds(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_published_table_is_that_of_the_record() -> None:
     assert machine.TABLE.read_text() == machine.table()
+
+
+def test_the_sweep_counts_pairs_by_what_their_failures_mean() -> None:
+    clean = [row("5.1.0", **{"class": f"Class{i}"}) for i in range(machine.SWEPT)]
+    wrong = row("5.1.0", "batch", **{"class": "XGLMForCausalLM"})
+    both = row("5.1.0", "input", "causality", **{"class": "ProphetNetForCausalLM"})
+    unknown = row("5.1.0", "order", **{"class": "NobodyLookedInto"})
+    listed_only = row("5.2.0", "cache")
+    figures = "\n".join(machine.sweep_figures([*clean, wrong, both, unknown, listed_only]))
+    assert "33 pairs of class and release were tried, 33 audited (5.1.0 33)" in figures
+    assert "30 showed no failure, 3 did: ours 2, fault 1, open 1" in figures
+    assert "Healthy pairs that were accused: 1 of 31, 3.2 %; 1 more" in figures

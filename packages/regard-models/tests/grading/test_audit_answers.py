@@ -22,8 +22,8 @@ from regard.grading.reports.grades_folder import write_marks
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox import jail as jails
 from regard.sandbox.jail import Tier
-from regard_models.grading.audit_answers import (
-    AUDIT,
+from regard_models.grading.audit_answers import AUDIT
+from regard_models.grading.audit_recheck import (
     DifferentModelsError,
     Questions,
     Stream,

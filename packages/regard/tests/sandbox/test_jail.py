@@ -326,7 +326,7 @@ def test_a_bubblewrap_that_cannot_is_found_out(fresh_probe, monkeypatch: pytest.
 
 
 def test_other_machines_are_refused(fresh_probe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jail.seccomp, "is_supported", lambda: False)
+    monkeypatch.setattr(jail, "is_supported", lambda: False)
     assert "no filter of system calls" in jail.tier_obstacle(Tier.LANDLOCK)
     jail.tier_obstacle.cache_clear()
     monkeypatch.setattr(sys, "platform", "darwin")

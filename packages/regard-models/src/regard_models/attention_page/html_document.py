@@ -37,7 +37,7 @@ from regard_models.attention_page.encoding import (
     measure_errors,
     pack,
 )
-from regard_models.attention_page.page_capture import Layer
+from regard_models.attention_page.layers import Layer, striking_head
 
 THUMBNAIL = 32  # places across the small picture of a head
 WIDE = 128  # places across the picture of a whole head where only a window is stored in full
@@ -143,8 +143,10 @@ def _encode_window(
         errors = errors.maximum(worst)
         if progress is not None:
             progress(number + 1, len(layers))
+    first, place, sentence = striking_head(layers)
     facts = {
         "title": title,
+        "striking": {"layer": first, "place": place, "sentence": sentence},
         "remarks": list(remarks),
         "layers": listed,
         "words": [list(one) for one in words],

@@ -18,7 +18,8 @@ from regard.results import Result
 from regard.written_numbers import at_most
 from regard_models.attention_page.encoding import colormap, max_pool
 from regard_models.attention_page.html_document import MOST, PageContents, Window, encode_page, html_page
-from regard_models.attention_page.page_capture import Layer, capture_module, layers_of
+from regard_models.attention_page.layers import Layer, layers_of
+from regard_models.attention_page.page_capture import capture_module
 from regard_models.capturing.records import Capture
 from regard_models.head_measures.pattern_reader import read_patterns
 
@@ -166,6 +167,11 @@ def page_of(
         some = any(layer.norms is not None for layer in chosen)
         lacking = "in some layers are" if some else "are"
         notes.append(f"influence needs the values and the output projection, which {lacking} not there")
+    trimmed = max(
+        max(layer.record.shape[2] - len(layer.queries), layer.record.shape[3] - len(layer.keys)) for layer in chosen
+    )
+    if trimmed:
+        notes.append(f"padding at the end is left out: {_count(trimmed, 'token')}")
     drawn = encode_page(
         chosen,
         title=recorded.name,

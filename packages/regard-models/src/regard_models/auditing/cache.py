@@ -214,7 +214,9 @@ def _inputs(
         return arguments
     arguments.update({flag: True for flag in _FLAGS if takes(module, flag)})
     if name == "cache_params" and past is not None and takes(module, "cache_position"):  # older recurrent models ask
-        arguments["cache_position"] = torch.arange(start, start + part.rows[-1].length, device=subject.device)
+        # As generate() counts: never below the width of the convolution, whose last slots are written so.
+        first = max(start, int(getattr(getattr(original(module), "config", None), "conv_kernel", 0)))
+        arguments["cache_position"] = torch.arange(first, first + part.rows[-1].length, device=subject.device)
     for offset in _OFFSETS:
         parameter = parameter_names(module).get(offset)
         if parameter is not None and (

@@ -196,8 +196,9 @@ def _one_change(subject: Subject, experiment: Experiment, length: int, changed: 
 
 
 def _check_gradient(subject: Subject, base: Question, place: int, claimed: bool) -> Iterator[Finding]:
+    question = subject.first_of(base) if subject.is_long else base  # what flows back takes room
     try:
-        gradient = input_gradient(subject, base, place)
+        gradient = input_gradient(subject, question, place)
     except Exception:  # no gradient through it: the intervention has spoken
         gradient = None
     if gradient is None:

@@ -138,16 +138,24 @@ def worst_gap(base: dict[str, Tensor], other: dict[str, Tensor], noise: dict[str
     for name, values in base.items():
         if name not in other or other[name].shape != values.shape or not values.numel():
             continue
-        apart = difference(values, other[name])
-        scale = largest(values.abs())
+        size, where = _largest_difference(values, other[name])
+        scale = max(largest(v.abs()) for v in values)
         rounding = FACTOR * noise.get(name, 0.0) + _ULPS * eps * scale
-        place = int(apart.nan_to_num(nan=math.inf).argmax())
-        where = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), apart.shape))
-        size = float(apart.flatten()[place])
         gaps.append(Gap(name=name, size=size, rounding=rounding, scale=scale, where=where))
     if not gaps:
         return Gap(name="nothing", size=0.0, rounding=0.0, scale=0.0)
     return max(gaps, key=lambda gap: gap.excess)
+
+
+def _largest_difference(a: Tensor, b: Tensor) -> tuple[float, tuple[int, ...]]:
+    """How far two answers are apart at most (NaN before all), and where: one example at a time, for they are large."""
+    rows = []
+    for example, pair in enumerate(zip(a, b, strict=True)):
+        apart = difference(*pair)
+        place = int(apart.nan_to_num(nan=math.inf).argmax())
+        where = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), apart.shape))
+        rows.append((float(apart.flatten()[place]), (example, *where)))
+    return max(rows, key=lambda row: math.inf if math.isnan(row[0]) else row[0])
 
 
 def protected_parts(outputs: list[Output], seen: View, stream: int | None = None) -> dict[str, Tensor]:

@@ -61,6 +61,9 @@ def change_all(subject: Subject, base: Question, stream: int | None) -> Question
 
 
 def _unread_finding(subject: Subject, check_name: str, experiment: Experiment, gap: Gap) -> Finding:
+    if gap.size and subject.hangs_on_ties():
+        sentence = f"Whether other input gives other output cannot be told ({gap.words()}): its choices hang on ties."
+        return gap.finding(NAME, check_name, Status.NOTE, sentence)
     if _moves_with_other_zeros(subject, experiment):
         sentence = f"Other input gives the same output ({gap.words()}), because some weights are all 0: it is fresh. "
         sentence += "What passes below says little; train it first, or fill them."

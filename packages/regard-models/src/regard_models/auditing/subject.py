@@ -32,7 +32,7 @@ _LONGER = (37, 41, 43)
 _LEAST = 5
 _LONG = 64
 JITTERS = 2  # disturbed runs that the rounding is measured by
-_REMEMBERED = 2**28  # bytes of answers
+_REMEMBERED = 2**27  # bytes of answers, those to the first question not counted
 
 
 class Subject:
@@ -160,7 +160,7 @@ class Subject:
                 if not bool(rows.keep.all()) or mask.name in self.given.inputs:
                     inputs[mask.name] = mask.of(rows.keep, dtype)
             if stream.positions is not None and rows.positions is not None:
-                inputs[stream.positions] = rows.positions
+                inputs[stream.positions] = rows.positions.clone()  # a model may write into them
             elif stream.positions is not None and stream.positions in self.given.inputs:
                 inputs[stream.positions] = torch.arange(rows.length, device=self.device).repeat(len(rows.keep), 1)
         return {k: inputs[k] for k in sorted(inputs, key=self._place)}
@@ -205,11 +205,12 @@ class Subject:
         """What the model answers, without gradients; ``jitter`` disturbs every rounding. Some are remembered."""
         wide = self.wide if wide is None else wide
         key = (id(question), jitter, wide)
-        if key not in self._answers:
-            made = self._answer(question, jitter, wide)
-            self._forget()
+        if key in self._answers:
+            return self._answers[key][1]
+        made = self._answer(question, jitter, wide)
+        if self._make_room(key, sum(o.values.nbytes for o in made)):
             self._answers[key] = (question, made)  # held, so that its id stays its own
-        return self._answers[key][1]
+        return made
 
     def _answer(self, question: Question, jitter: int | None, wide: bool) -> list[Output]:
         """Asked at once; a model with room for fewer examples (a cache in buffers) is asked a few at a time."""
@@ -227,14 +228,14 @@ class Subject:
         ]
         return [replace(o[0], values=torch.cat([p.values for p in o])) for o in zip(*parts, strict=True)]
 
-    def _forget(self) -> None:
-        """Keep the answers to the first question, which most checks begin with, and of the others what has room."""
+    def _make_room(self, key: tuple[int, int | None, bool], size: int) -> bool:
+        """Whether an answer has room beside others, the oldest of which go; those to the first question always stay."""
         first = (id(self.make()), None, self.wide)
-        sizes = {key: sum(o.values.nbytes for o in made) for key, (_, made) in self._answers.items() if key != first}
-        for key in list(sizes):
-            if len(sizes) < 2 or sum(sizes.values()) <= _REMEMBERED:
-                break
-            del self._answers[key], sizes[key]
+        sizes = {k: sum(o.values.nbytes for o in made) for k, (_, made) in self._answers.items() if k != first}
+        while key != first and sizes and sum(sizes.values()) + size > _REMEMBERED:
+            oldest = next(iter(sizes))
+            del self._answers[oldest], sizes[oldest]
+        return key == first or size <= _REMEMBERED
 
     def short_lengths(self) -> tuple[int, ...]:
         """Lengths for what does not hang on length: those of the audit, or the usual small ones where it has longer."""

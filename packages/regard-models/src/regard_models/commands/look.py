@@ -73,7 +73,7 @@ def look(
     asked = {"layers": parsed_list(layers, "--layers", names=True), "heads": parsed_list(heads, "--heads")}
     full = None if window is None else parsed_window(window)
     # not above: a mistyped option is refused without waiting for torch
-    from regard_models.attention_page.page_capture import layers_of
+    from regard_models.attention_page.layers import layers_of
     from regard_models.attention_page.page_result import page_of
     from regard_models.head_measures.pattern_reader import is_pattern_file
 

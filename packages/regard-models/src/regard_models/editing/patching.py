@@ -8,13 +8,10 @@
 output to the clean one is gone (1 - |patched - clean| / |corrupted - clean|), and ablation |changed - usual| / |usual|.
 Effects of heads do not add up: each is measured with all others at work. A list of inputs gives the mean effect over
 them, each run by itself, so that none is padded, with the standard deviation beside it.
-
-Pictures of what heads do: layers down, heads across, one colour scale with numbers.
 """
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +23,6 @@ from torch.utils._pytree import tree_leaves
 
 from regard.array_types import Float
 from regard.errors import InputError, RegardError
-from regard.pictures import figure as new_figure
 from regard.progress import Progress
 from regard.results import Result as Answer
 from regard.tables import plain_cell
@@ -39,8 +35,6 @@ from regard_models.kernels.attention_call import AttentionCall, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from regard_models.head_measures.head_report import Heads
 
 Metric = Callable[[Any], float]
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -86,6 +80,8 @@ class Effects(Answer):
         return "\n".join(["layer,module,head,effect", *lines]) + "\n"
 
     def figure(self) -> Figure:
+        from regard_models.editing.head_pictures import sketch_effects
+
         return sketch_effects(self)
 
     def __str__(self) -> str:
@@ -299,43 +295,3 @@ def _refuse_different(clean: dict[int, Site], corrupted: dict[int, Site]) -> Non
                 f"The clean and the corrupted input must have as many tokens: layer {layer} has weights of shape "
                 f"{tuple(site.pattern.shape)} for the one and {came} for the other."
             )
-
-
-def sketch_effects(result: Effects) -> Figure:
-    """A heat map: purple below zero, orange above, white nothing; that pair differs for every colour sight."""
-    rows, columns = result.effects.shape
-    figure = new_figure(max(4.2, 1.8 + 0.42 * columns), max(2.4, 1.3 + 0.36 * rows))
-    axes = figure.subplots()
-    limit = float(np.nanmax(np.abs(result.effects))) or 1.0
-    drawn = axes.imshow(result.effects, cmap="PuOr_r", vmin=-limit, vmax=limit, aspect="auto")
-    axes.set(xlabel="head", ylabel="layer", xticks=range(columns), yticks=range(rows))
-    axes.set_yticklabels([str(layer) for layer in result.layers])
-    figure.suptitle(_wrap_title(f"{result.name}: {result.what}", width=int(9 * figure.get_figwidth())), fontsize=10.5)
-    figure.colorbar(drawn, ax=axes, label="effect")
-    return figure
-
-
-def sketch_measure(result: Heads, measure: str, title: str) -> Figure:
-    """A heat map of one measure, light for little and dark for much; where it has signs, purple and orange."""
-    values = result.measures[measure]
-    rows, columns = values.shape
-    figure = new_figure(max(4.2, 1.8 + 0.42 * columns), max(2.4, 1.5 + 0.36 * rows))
-    axes = figure.subplots()
-    shown = np.where(np.isfinite(values), values, np.nan)
-    limit = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
-    least, colours = (-limit, "PuOr_r") if np.nanmin(shown, initial=0.0) < 0 else (0.0, "cividis_r")
-    drawn = axes.imshow(shown, cmap=colours, vmin=least, vmax=limit, aspect="auto")
-    axes.set(xlabel="head", ylabel="layer", xticks=range(columns), yticks=range(rows))
-    if len({*result.numbers}) == 1:
-        axes.set_xticklabels([str(number) for number in result.numbers[0]])
-    axes.set_yticklabels([str(layer) for layer in result.layers])
-    figure.suptitle(_wrap_title(f"{result.name}: {title}", width=int(9 * figure.get_figwidth())), fontsize=10.5)
-    figure.colorbar(drawn, ax=axes, label=measure)
-    return figure
-
-
-def _wrap_title(text: str, width: int) -> str:
-    """A title that stays inside its figure; of a path only the end."""
-    name, _, rest = text.rpartition(": ")
-    short = name if len(name) <= 40 else "..." + name[-37:]
-    return "\n".join(textwrap.wrap(f"{short}: {rest}", width=width))

@@ -1,7 +1,7 @@
 """The tool that audits a student's model: it runs beside their code, in the jail if there is one.
 
 Two things are asked of it: the audit, whose findings are what this process says; and the model's answers to questions
-that were made outside, from which part of the audit is done again there (:mod:`.audit_answers`).
+that were made outside, from which part of the audit is done again there (:mod:`.audit_recheck`).
 """
 
 from __future__ import annotations

@@ -37,10 +37,7 @@ import numpy.typing as npt
 
 from regard.array_types import Flags, Float
 from regard.attention import softmax
-from regard.design import ceiling, copy_many, verify_winnable, winnable
 from regard.errors import CouldNotFindOut
-from regard.noise import weight_moments
-from regard.noise.scores import KeyLaw, merge_equal_laws
 from regard.results import Result
 from regard.written_numbers import at_most
 from regard_models.head_measures.weight_patterns import EPS, mean_total_variation, normalise_rows
@@ -87,6 +84,8 @@ def head_ceilings(
     k: Float, q: Float, allowed: Flags, *, scale: float, words: Sequence[str], layer: int, head: int, eps: float = EPS
 ) -> HeadCeilings:
     """The verdicts about one head: keys (keys, width), queries (queries, width), allowed (queries, keys)."""
+    from regard.design import verify_winnable, winnable
+
     row = fullest_row(allowed)
     places = np.flatnonzero(allowed[row])
     keys = np.ascontiguousarray(k[places], dtype=np.float64)
@@ -115,6 +114,8 @@ def fullest_row(allowed: Flags) -> int:
 
 
 def _ceiling(keys: Float, j: int) -> float | None:
+    from regard.design import ceiling
+
     try:
         return ceiling(keys, j).ceiling
     except CouldNotFindOut:
@@ -123,6 +124,8 @@ def _ceiling(keys: Float, j: int) -> float | None:
 
 def _needs(keys: Float, which: list[int], eps: float, scale: float) -> dict[int, float | None]:
     """The proved least length of a query that copies each key."""
+    from regard.design import copy_many
+
     if len(keys) < 2 or not which or scale <= 0:
         return {}
     designs = copy_many(keys, which, eps=eps, scale=scale)
@@ -211,6 +214,9 @@ def even_length_effect(scores: Float, k: Float, allowed: Flags) -> Float:
 
 def swing_noise(scores: Float, allowed: Flags, amount: float, *, layer: int, head: int, seed: int = 0) -> SwingNoise:
     """The noise of one head's most sharing row: scores and allowed are (queries, keys)."""
+    from regard.noise import weight_moments
+    from regard.noise.scores import KeyLaw, merge_equal_laws
+
     row = most_sharing_row(masked_softmax(scores, allowed), allowed)
     s = scores[row, allowed[row]]
     s = s - s.max()  # a shift changes no weight; but the noise goes with the score itself

@@ -11,13 +11,9 @@ import numpy as np
 from regard.array_types import Flags, Float
 from regard.progress import Progress
 from regard_models.capturing.records import AttentionRecord, Capture
-from regard_models.editing.patching import ablate
 from regard_models.head_measures import head_keys, weight_patterns
-from regard_models.head_measures.effects import direct_effects, loss_of, yardstick
 from regard_models.head_measures.head_report import Heads
-from regard_models.head_measures.rank import head_ranks
 from regard_models.head_measures.value_influence import has_influence, influence, rollout, value_lengths
-from regard_models.inputs.model_input import run_once
 from regard_models.kernels import CURVE
 
 if TYPE_CHECKING:
@@ -187,6 +183,10 @@ class HeadMeasurements:
     def ablation(self, *, progress: Progress | None) -> None:
         if (given := self._model_for("ablation")) is None:
             return
+        from regard_models.editing.patching import ablate
+        from regard_models.head_measures.effects import loss_of, yardstick
+        from regard_models.inputs.model_input import run_once
+
         usual = run_once(given.module, given.inputs, given.name)
         measure = yardstick(given, usual)
         metric = None if measure.loss is None else lambda out: loss_of(given, out) or 0.0
@@ -199,6 +199,8 @@ class HeadMeasurements:
     def direct(self, *, progress: Progress | None) -> None:
         if (given := self._model_for("direct")) is None:
             return
+        from regard_models.head_measures.effects import direct_effects
+
         counts = {record.index: list(record.heads) for record in self.records}
         name, effects, why = direct_effects(given, counts, progress=progress)
         self.results["direct"] = name
@@ -211,6 +213,8 @@ class HeadMeasurements:
     def rank(self, *, rank: int | None, progress: Progress | None) -> None:
         if (given := self._model_for("rank")) is None:
             return
+        from regard_models.head_measures.rank import head_ranks
+
         counts = {record.index: list(record.heads) for record in self.records}
         name, ranks = head_ranks(given, counts, rank=rank, progress=progress)
         self.results["effect"], self.results["ranks"] = name, tuple(ranks)

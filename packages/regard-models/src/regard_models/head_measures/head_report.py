@@ -15,7 +15,6 @@ from regard.errors import InputError, suggest_name
 from regard.results import Result, plain
 from regard.tables import plain_cell
 from regard_models.capturing.records import format_ranges
-from regard_models.editing.patching import sketch_measure
 from regard_models.head_measures.head_keys import ARITHMETIC, HeadCeilings, SwingNoise
 
 if TYPE_CHECKING:
@@ -138,6 +137,8 @@ class Heads(Result):
 
     def picture(self, measure: str = "effective") -> Figure:
         """Layers down, heads across, one measure in colour: a matplotlib figure."""
+        from regard_models.editing.head_pictures import sketch_measure
+
         if measure not in self.measures:
             why = self.not_applicable.get(measure)
             if why is not None:

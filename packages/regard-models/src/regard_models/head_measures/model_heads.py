@@ -20,13 +20,10 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.progress import Progress
-from regard_models.capturing.attention_capture import capture
-from regard_models.capturing.given_weights import words_of
 from regard_models.capturing.records import AttentionRecord, Capture
 from regard_models.head_measures.head_measurements import HeadMeasurements
 from regard_models.head_measures.head_report import Heads
 from regard_models.head_measures.weight_patterns import EPS
-from regard_models.inputs.model_input import ModelInput, model_input
 
 if TYPE_CHECKING:
     from regard_models.inputs.model_input import ModelInput
@@ -94,6 +91,8 @@ def _prompts(source: Any, inputs: Any, text: Any, tokenizer: Any) -> list[ModelI
         return None
     if not several:
         raise InputError("The list of prompts is empty; give at least one.")
+    from regard_models.inputs.model_input import model_input
+
     if isinstance(text, (list, tuple)):
         return [model_input(source, text=one, tokenizer=tokenizer) for one in several]
     return [model_input(source, one, tokenizer=tokenizer) for one in several]
@@ -137,6 +136,8 @@ def _model(source: Any, inputs: Any, text: str | None, tokenizer: Any) -> ModelI
     torch = sys.modules.get("torch")
     if torch is None or isinstance(source, Capture):
         return None
+    from regard_models.inputs.model_input import ModelInput, model_input
+
     if isinstance(source, ModelInput):
         return source
     return model_input(source, inputs, text=text, tokenizer=tokenizer) if isinstance(source, torch.nn.Module) else None
@@ -162,6 +163,9 @@ def eval_mode(given: ModelInput | None) -> Iterator[bool]:
 
 def _capture_model(given: ModelInput, tokens: Sequence[Any] | None) -> Capture:
     import torch
+
+    from regard_models.capturing.attention_capture import capture
+    from regard_models.capturing.given_weights import words_of
 
     words = given.tokens or ids_as_words(given, 0)
     target = ids_as_words(given, -1) if len(given.streams) > 1 else None

@@ -12,7 +12,6 @@ from torch import nn
 
 from regard.errors import InputError, describe_error
 from regard_models.inputs.input_roles import Mask, Polarity, Stream
-from regard_models.inputs.model_input import ModelInput, original, parameter_names
 
 if TYPE_CHECKING:
     from regard_models.inputs.model_input import ModelInput
@@ -25,12 +24,16 @@ _BIDIRECTIONAL = ("MaskedLM", "ForPreTraining", "TextEncoding", "EncoderModel")
 
 def is_huggingface(module: nn.Module) -> bool:
     """Whether the module is a transformers model; nothing is imported to find out."""
+    from regard_models.inputs.model_input import original
+
     library = sys.modules.get("transformers")
     return library is not None and isinstance(original(module), library.PreTrainedModel)
 
 
 def reads_signals(module: nn.Module) -> bool:
     """Whether the module is a transformers model that reads pixels or sound: of those nothing is derived."""
+    from regard_models.inputs.model_input import original
+
     main = getattr(original(module), "main_input_name", "input_ids")
     return is_huggingface(module) and main not in ("input_ids", "inputs_embeds")
 
@@ -52,6 +55,8 @@ def load_folder(folder: Path, *, tokenizer_needed: bool) -> tuple[nn.Module, Any
 
 def derive(module: nn.Module, label: str, *, text: str | None = None, tokenizer: Any = None) -> ModelInput:
     """The streams of a Hugging Face model, and an example: the text, or ids that were drawn."""
+    from regard_models.inputs.model_input import ModelInput, original, parameter_names
+
     model: Any = original(module)
     names, config = parameter_names(model), model.config
     main = str(getattr(model, "main_input_name", "input_ids"))

@@ -9,10 +9,7 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
-from regard.translator.data.vocabulary import EOS, PAD, SOS, encode_sources
-from regard.translator.engines.run import load_run
 from regard_models.inputs.input_roles import Stream
-from regard_models.inputs.model_input import ModelInput, parameter_names
 
 if TYPE_CHECKING:
     from regard.translator.engines.run import Run
@@ -28,6 +25,8 @@ def is_run(folder: Path) -> bool:
 
 def load(folder: Path) -> tuple[nn.Module, Run]:
     """The model of a run, with its best weights, and the run itself, which knows the words."""
+    from regard.translator.engines.run import load_run
+
     run = load_run(folder, device="cpu")
     return run.model, run
 
@@ -39,6 +38,9 @@ def is_translator(module: nn.Module) -> bool:
 
 def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any = None) -> ModelInput:
     """Ids for one of our translators; it knows padding by its id, and markers stand at both ends in training only."""
+    from regard.translator.data.vocabulary import EOS, PAD, SOS
+    from regard_models.inputs.model_input import ModelInput, parameter_names
+
     generator = torch.Generator().manual_seed(0)
     tables = [m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)]
     words = min(tables, default=16) if run is None else min(len(run.source), len(run.target))
@@ -67,6 +69,8 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any =
 
 def _encode_text(text: str, run: Any, drawn: dict[str, object], label: str) -> tuple[dict[str, object], dict[str, Any]]:
     """The ids of a sentence, and as the target what the run itself writes for it; the words of both."""
+    from regard.translator.data.vocabulary import PAD, SOS, encode_sources
+
     if run is None:
         raise InputError(f"{label} came without its words; give its run folder, or leave the text out.")
     if not text.strip():

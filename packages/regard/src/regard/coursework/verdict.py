@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 from regard.coursework.problem_sets import Source, find_set
 from regard.errors import InputError
 from regard.notation import readable, without_marks
-from regard.pictures import figure
 from regard.results import Result
-from regard.rigor import balls
 from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
@@ -72,6 +70,8 @@ class Witness:
     def is_confirmed(self) -> bool:
         """Whether it is true; in balls, whether it is true of every number in them."""
         if self.in_balls:
+            from regard.rigor import balls
+
             with balls.precise(balls.TINY):
                 sides = [balls.ball(side) if isinstance(side, Fraction) else side for side in (self.left, self.right)]
                 return bool(RELATIONS[self.relation](*sides))
@@ -311,6 +311,8 @@ class ClaimReport(MarkedResult):
 
     def figure(self) -> Figure:
         """The claim's picture, for these parameters."""
+        from regard.pictures import figure
+
         made = figure()
         self._draw(made)
         return made

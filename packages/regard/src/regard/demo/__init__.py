@@ -149,7 +149,8 @@ def phenomenon_table(scores: Path, *, shown: int = 8) -> Html:
     head = element("tr", *(element("th", word) for word in ("phenomenon", "sentences", *names)))
     cells = [(a["name"], f"{a['pairs']:,}", f"{a['exact']:.0%}", f"{b['exact']:.0%}") for a, b in pairs[:shown]]
     rows = [element("tr", *(element("td", cell) for cell in row)) for row in cells]
-    return element("table", element("caption", "Translated exactly as in the test set"), head, *rows)
+    table = element("table", element("caption", "Translated exactly as in the test set"), head, *rows)
+    return element("div", table, class_="wide", tabindex=0, role="group", aria_label="Translated exactly")
 
 
 def _next_steps(folder: Path) -> Html:

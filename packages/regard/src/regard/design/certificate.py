@@ -180,9 +180,9 @@ class Certificate:
         return _Reader(given).certificate()
 
 
-REQUEST_KINDS = {"verb": (Verb,), "keys": (tuple,), "target": (np.ndarray, NOTHING)}
+REQUEST_KINDS: dict[str, tuple[type, ...]] = {"verb": (Verb,), "keys": (tuple,), "target": (np.ndarray, NOTHING)}
 REQUEST_KINDS |= dict.fromkeys(("eps", "kl", "max_norm"), FIGURE)
-BALANCE_KINDS = {"weights": VECTOR, "mixture": VECTOR, "basis": (tuple, NOTHING)}
+BALANCE_KINDS: dict[str, tuple[type, ...]] = {"weights": VECTOR, "mixture": VECTOR, "basis": (tuple, NOTHING)}
 CERTIFICATE_KINDS: dict[str, tuple[type, ...]] = {
     "question": (Request,),
     "claim": (Claim,),

@@ -217,9 +217,9 @@ class FloatLevel:
             length = evaluate.slack_above(
                 points, weights, self.anchors, mixture, refine=self.refine, top=top, places=places
             )
-        return self._scaled(length)
+        return self._slack_of(length)
 
-    def _scaled(self, length: float) -> flint.arb:
+    def _slack_of(self, length: float) -> flint.arb:
         return flint.arb(self.scale * length * (1 + 4 * rigor.U) + rigor.TINY)
 
     def _leads(self, anchors: Float, query: Float) -> Iterator[tuple[Float, Float]]:
@@ -289,7 +289,7 @@ class CopyLevel(FloatLevel):
         return self.figures.entropy
 
     def slack(self, balance: Balance) -> flint.arb:
-        return super().slack(balance) if self.figures.slack is None else self._scaled(self.figures.slack)
+        return super().slack(balance) if self.figures.slack is None else self._slack_of(self.figures.slack)
 
 
 def _floats(numbers: Numbers) -> Float:

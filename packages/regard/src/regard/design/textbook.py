@@ -95,7 +95,7 @@ class ClosedForms:
             query = sharing_query(keys, indices, eps)
             promised = max(log(n - s) - log(eps), 0.0) * sqrt(s) if n > s else 0.0
             return Textbook("T times the sum of the chosen keys (orthonormal keys)", query, _norm(query), promised)
-        if s == 1 and indices[0] in self._separated:
+        if s == 1 and indices[0] in self._separate_keys:
             query = copying_query(keys, indices[0], eps)
             name = "2 ln(n/eps) times the key (unit keys, the others at distance 1 or more)"
             return Textbook(name, query, _norm(query), 2 * (log(n) - log(eps)))
@@ -107,7 +107,7 @@ class ClosedForms:
         return len(keys) <= keys.shape[1] and bool(np.abs(keys @ keys.T - np.eye(len(keys))).max() <= TOLERANCE)
 
     @cached_property
-    def _separated(self) -> set[int]:
+    def _separate_keys(self) -> set[int]:
         """The chosen keys with all others at distance 1 or more; none where some key is not of length 1."""
         keys = self.keys
         if not _unit(np.vecdot(keys[:FEW], keys[:FEW])):  # nearly always the first few say no

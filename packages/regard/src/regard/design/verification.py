@@ -164,9 +164,8 @@ def recheck_together(certificates: Sequence[Certificate], keys: Float, *, top: f
     enough = problems[0].unseen / scale  # all copy
     with np.errstate(over="ignore", invalid="ignore"):
         made = evaluate.copy_figures(keys, chosen, queries, weights, scale=scale, top=top, enough=enough)
-    for problem, figures in zip(problems, made or [None] * len(problems), strict=True):
-        if figures is not None:
-            problem.figures, problem.plain_scores = figures, figures.scores
+    for problem, figures in zip(problems, made, strict=True) if made is not None else ():
+        problem.figures, problem.plain_scores = figures, figures.scores
     return [_recheck_problem(problem, quick=True) for problem in problems]
 
 

@@ -298,11 +298,10 @@ def sentence_differences(asked: Probe) -> dict[str, float]:
     places[[1, 3]] = places[[3, 1]]
     exchanged[0] = given[0, places]
     with torch.no_grad():
-        together = asked.call({"ids": given}).double().split(1)
-        first = together[0]
-        pairs = zip(given.split(1), together, strict=True)
+        together = asked.call({"ids": given}).double()
+        first, each = together[:1], [slice(n, n + 1) for n in range(len(given))]
         return {
-            "alone": max(_distance(partial(asked.call, {"ids": one}), wanted) for one, wanted in pairs),
+            "alone": max(_distance(partial(asked.call, {"ids": given[one]}), together[one]) for one in each),
             "future": _distance(lambda: asked.call({"ids": changed})[:1, :-1], first[:, :-1]),
             "order": _distance(lambda: asked.call({"ids": exchanged})[:1], first[:, places]),
         }

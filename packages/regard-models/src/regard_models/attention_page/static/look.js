@@ -20,10 +20,9 @@ const TILE = 512,
 export function mount(root, facts, letters, { outerTheme = null, begin = {} } = {}) {
   const store = new Store(facts, letters);
   const ramps = { light: makeRamp(facts.ramps.light), dark: makeRamp(facts.ramps.dark) };
-  const middle = Math.floor(store.layers.length / 2);
   const state = {
-    layer: middle,
-    place: 0,
+    layer: facts.striking.layer,
+    place: facts.striking.place,
     view: facts.view,
     measure: "weights",
     reach: "own",
@@ -38,7 +37,7 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   };
   for (const word of ["view", "measure", "reach", "curve"]) state[word] = begin[word] ?? state[word];
   state.layer = Math.min(begin.layer ?? state.layer, store.layers.length - 1);
-  state.place = Math.min(begin.place ?? 0, store.layers[state.layer].heads.length - 1);
+  state.place = Math.min(begin.place ?? state.place, store.layers[state.layer].heads.length - 1);
   const places = store.layers[state.layer].heads.map((_, place) => place);
   if (begin.lit?.size > 1) state.lit = new Set(places.filter((place) => begin.lit.has(place)));
   else state.lit = new Set(!begin.lit && facts.view === "lines" ? places : [state.place]);
@@ -94,7 +93,13 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   const base = element("div", { class: "look-base", role: "img" }); // its canvases one above the other
   const over = element("canvas", { class: "look-over", tabindex: "-1" });
   const tip = element("div", { class: "look-tip", hidden: true });
-  const stage = element("div", { class: "look-stage" }, base, over, tip);
+  const stage = element(
+    "div",
+    { class: "look-stage", tabindex: "0", role: "group", "aria-label": "Picture" },
+    base,
+    over,
+    tip,
+  );
   const status = element("p", { class: "look-status look-soft", role: "status" });
   const themeButton = element("button", {
     type: "button",
@@ -112,6 +117,7 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
         {},
         element("h1", {}, element("bdi", {}, facts.title)),
         element("p", { class: "look-soft" }, summary()),
+        facts.striking.sentence ? element("p", { class: "look-striking" }, facts.striking.sentence) : null,
       ),
       element(
         "div",

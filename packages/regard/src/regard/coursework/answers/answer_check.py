@@ -166,25 +166,25 @@ class Check:
     def _ask(self, instance: Instance, given: Any) -> Any:
         wanted = 8 * math.prod(self.question.shape(given))
         reply = self.call(given, most=max(2 * wanted, SMALL))
-        where = describe_instance(instance)
         if "raised" in reply:
-            raise InputError(f"{self.name} failed: {format_error(reply['raised'])} (for {where}); fix it first.")
-        return self._validate_answer(reply, given, where)
+            what = format_error(reply["raised"])
+            raise InputError(f"{self.name} failed: {what} (for {describe_instance(instance)}); fix it first.")
+        return self._validate_answer(reply, given, instance)
 
-    def _validate_answer(self, reply: dict[str, Any], given: Any, where: str) -> Any:
+    def _validate_answer(self, reply: dict[str, Any], given: Any, instance: Instance) -> Any:
         question = self.question
         if "none" in reply and question.may_be_none:
             return None
         need = f"{question.signature} must return {question.returns}"
         if "array" not in reply:
             came = "nothing (None)" if "none" in reply else reply.get("strange", "an array too large to send")
-            raise InputError(f"{self.name} returned {came} for {where}; {need}.")
+            raise InputError(f"{self.name} returned {came} for {describe_instance(instance)}; {need}.")
         answer, shape = reply["array"], question.shape(given)
         if answer.shape != shape:
-            wanted = f"shape {shape}" if shape else "one number"
+            wanted, where = f"shape {shape}" if shape else "one number", describe_instance(instance)
             raise InputError(f"{self.name} returned shape {answer.shape} for {where}, not {wanted}; {need}.")
         if not question.may_be_nan and not np.isfinite(answer).all():
-            raise InputError(f"{self.name} returned NaN or infinity for {where}; {need}.")
+            raise InputError(f"{self.name} returned NaN or infinity for {describe_instance(instance)}; {need}.")
         return answer if shape else float(answer)
 
     # looking for a failure

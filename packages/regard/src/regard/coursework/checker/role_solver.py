@@ -259,8 +259,8 @@ class Solver:
             mixing = next(iter(self._mixing_by_shape(roles)), None)
         if self.target_words and not _has_shape(output, width, self.target_words):
             output = self._first_of_shape(width, self.target_words, used)
-        fit = inner is not None and outer is not None and _has_shape(outer, inner.width or 0, width)
-        if not fit or inner is mixing or used & {*inner.parameters, *outer.parameters}:
+        fit = inner is not None and _has_shape(outer, inner.width or 0, width) and inner is not mixing
+        if not fit or any(one is not None and used & set(one.parameters) for one in (inner, outer)):
             taken = used | set(mixing.parameters if mixing else ()) | set(output.parameters if output else ())
             inner, outer = self._two_layers(width, taken) or (inner, outer)
         norms = roles.norms

@@ -157,14 +157,7 @@ class Problem:
         return copy.deepcopy(self.words)
 
     def permute(self, term: Term) -> Term:
-        """The same of the permuted input."""
-
-        def change(one: Term) -> Term | None:
-            if one.op == "sym" and one.value in self.words.variants:
-                return self.words.permuted_input if one.value == self.words.input else sym(f"{one.value}_p")
-            return None
-
-        return replace(term, change)
+        return permute_names(term, self.words)
 
     @staticmethod
     def is_rank_bound(fact: Fact, term: Term) -> bool:
@@ -198,6 +191,17 @@ class Problem:
                 lo, hi = (int(evaluate(one, where, {})) for one in ends)
                 choices = [{**one, name: Fraction(n)} for one in choices for n in range(lo, hi + 1)][:MOST_PLACES]
         return choices
+
+
+def permute_names(term: Term, words: Vocabulary) -> Term:
+    """The same of the permuted input: Q_p for Q, P X for X."""
+
+    def change(one: Term) -> Term | None:
+        if one.op == "sym" and one.value in words.variants:
+            return words.permuted_input if one.value == words.input else sym(f"{one.value}_p")
+        return None
+
+    return replace(term, change)
 
 
 def read_side(text: str, words: Vocabulary) -> Term:
@@ -401,15 +405,9 @@ class Builder:
             if free_names(term) & reached:
                 reached.add(name)
         words.variants = frozenset(reached)
-
-        def change(one: Term) -> Term | None:
-            if one.op == "sym" and one.value in reached:
-                return words.permuted_input if one.value == words.input else sym(f"{one.value}_p")
-            return None
-
         for name in [name for name in self.definitions if name in reached]:
             index, term = self.definitions[name]
-            self.definitions[f"{name}_p"] = (index, replace(term, change))
+            self.definitions[f"{name}_p"] = (index, permute_names(term, words))
             words.shapes[f"{name}_p"] = words.shapes[name]
 
 

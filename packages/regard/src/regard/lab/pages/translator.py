@@ -67,6 +67,7 @@ def answer(state: State) -> Answer:
             "chosen": run.name,
             "curves": {**_curves(drawn, run), "numbers": [numbers[one.name] for one in drawn]},
             "examples": examples(run.folder),
+            "direction": _direction(run.folder),
             "words": known_words(run.folder)[:OFFERED],
             "said": said and {**said, **_heads(said["weights"], layer, head)},
             "running": bool(text) and said is None,
@@ -79,6 +80,13 @@ def answer(state: State) -> Answer:
         shell=_shell(state.runs, drawn, run, text),
         state={"run": run.name, "text": text, "layer": str(layer), "head": str(head)},
     )
+
+
+def _direction(folder: Path) -> str:
+    """From which language into which, where we know it."""
+    if not examples(folder):
+        return ""
+    return "English to German" if load_settings(folder / "settings.toml").data.source == "en" else "German to English"
 
 
 @lru_cache(maxsize=64)
@@ -97,8 +105,14 @@ def examples(folder: Path) -> list[str]:
 
 
 def _find_run(name: str, runs: list[ListedRun]) -> ListedRun:
+    """The run of that name; where none is named, the one that has learned most: the lowest perplexity."""
+    if not name:
+        return min(
+            runs,
+            key=lambda run: (not run.has_weights, run.is_from_package, run.best.perplexity if run.best else math.inf),
+        )
     for run in runs:
-        if run.name == name or not name:
+        if run.name == name:
             return run
     raise InputError(f"There is no run {name!r} in the lab's folder; it has {', '.join(r.name for r in runs[:5])} ...")
 
@@ -204,7 +218,8 @@ _NO_OWN = (
 
 def _say(folder: Path, runs: list[ListedRun], run: ListedRun, text: str, said: JsonObject | None) -> tuple[str, ...]:
     state = "finished" if run.record.finished else "training, or stopped"
-    first = f"{run.label}: {state}, {run.epoch_progress} epochs" + (
+    direction = _direction(run.folder)
+    first = f"{run.label}{', ' * bool(direction)}{direction}: {state}, {run.epoch_progress} epochs" + (
         f", best after epoch {run.best.epoch}." if run.best else "."
     )
     loss = f" Training loss at step {run.steps[-1][0]:,}: {run.steps[-1][1]:.3f}." if run.steps else ""

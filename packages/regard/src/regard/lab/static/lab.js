@@ -374,6 +374,10 @@ for (const kind of ["svg", "png"])
     const said = [document.querySelector("#more .verdict"), find("say")];
     savePicture([find("title"), find("picture"), ...said], ownAddress(), page.name, kind);
   });
+find("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // a copy keeps its state behind the #
+  find("left").focus();
+});
 find("reset").addEventListener("click", () => lab.reset());
 document.title = page.title + " · Regard";
 find("title").textContent = page.title;

@@ -189,9 +189,9 @@ class _Page:
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<meta name="color-scheme" content="light dark">'
-            f"<title>{html.escape(self.title)}</title><style>{style}</style></head><body>"
+            f"<title>{html.escape(self.title)}</title><style>{style}</style></head><body><main>"
             f"<h1>{html.escape(self.title)}</h1>{author}{concluded}{nav}{notes}{''.join(self.sections)}"
-            f"<footer>{made}</footer></body></html>\n"
+            f"</main><footer>{made}</footer></body></html>\n"
         )
 
     def pdf(self) -> bytes:

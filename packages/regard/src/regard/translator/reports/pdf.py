@@ -86,7 +86,7 @@ class _Translation(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         inside = self.ends[-1][0] if self.ends else ""
-        if not self.skipping and inside not in _ROWS and (data.strip() or inside not in ("", "html", "body")):
+        if not self.skipping and inside not in _ROWS and (data.strip() or inside not in ("", "html", "body", "main")):
             self.parts.append(f"#{_literal(data)};")
 
     def _call(self, tag: str, kind: str) -> tuple[str, str]:
@@ -108,7 +108,10 @@ class _Translation(HTMLParser):
                 return f"(class: {_literal(kind)}, body: [", "]),"
             case "small", _ if parent_kind == "n":
                 return '#linebreak();#small("")[', "];"
-            case (("html" | "body" | "head" | "div" | "thead" | "tbody" | "dl" | "nav" | "ul" | "li" | "a"), _):
+            case (
+                ("html" | "body" | "main" | "head" | "div" | "thead" | "tbody" | "dl" | "nav" | "ul" | "li" | "a"),
+                _,
+            ):
                 return "", ""
         return f"#{tag}({_literal(kind)})[", "];"
 

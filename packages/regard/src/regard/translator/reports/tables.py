@@ -23,7 +23,7 @@ _SHORT = 14  # rows that stay on one printed page
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 1, chosen: int | None = None) -> str:
     """A table; columns from ``numbers`` on are numbers. Cells are HTML already, heads are text."""
     kinds = ["" if i < numbers else ' class="n"' for i in range(len(head))]
-    top = "".join(f"<th{k}>{html.escape(h)}</th>" for h, k in zip(head, kinds, strict=True))
+    top = "".join(f"<th{k}>{html.escape(h)}</th>" if h else "<td></td>" for h, k in zip(head, kinds, strict=True))
     body = "".join(
         ('<tr class="chosen">' if r == chosen else "<tr>")
         + "".join(f"<td{k}>{cell}</td>" for cell, k in zip(row, kinds, strict=True))
@@ -31,7 +31,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 
         for r, row in enumerate(rows)
     )
     kind = ' class="short"' if len(rows) <= _SHORT else ""
-    return f'<div class="scroll"><table{kind}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    whole = f"<table{kind}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="Table">{whole}</div>'
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:

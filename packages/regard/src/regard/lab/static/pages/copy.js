@@ -348,6 +348,10 @@ function table(lab, picture) {
     row.addEventListener("click", (event) => event.target.closest("label, input") || lab.do("choose " + key.key));
     return row;
   });
-  const header = element("tr", {}, ...head.map((word) => element("th", { scope: "col" }, word)));
+  const header = element(
+    "tr",
+    {},
+    ...head.map((word) => (word ? element("th", { scope: "col" }, word) : element("td"))),
+  );
   return element("table", { class: "keys" }, element("thead", {}, header), element("tbody", {}, ...rows));
 }

@@ -48,7 +48,8 @@ function makeTools(lab) {
   text.readOnly = Boolean(window.regardStored); // a copy without Python has its own sentences only
   known.whole.classList.add("needs-python");
   const press = button("Translate", ask, { id: "translate", class: "needs-python" });
-  const tools = element("div", { class: "ask" }, text, press, known.whole);
+  const direction = element("div", { class: "direction" });
+  const tools = element("div", { class: "ask" }, direction, text, press, known.whole);
   lab.picture.append(tools); // above what it brings, so that a telephone shows both
   let examples = null;
   return {
@@ -60,6 +61,7 @@ function makeTools(lab) {
     set(picture) {
       if (document.activeElement !== text) text.value = lab.state.text;
       known.set(picture.words);
+      direction.textContent = picture.direction;
       if (picture.examples.length && !examples) {
         examples = choice(
           {

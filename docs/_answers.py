@@ -26,7 +26,7 @@ from regard.lab.formula_text import MEANINGS, typeset
 
 FOLDER = Path(__file__).parent / "answers"
 LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULTILINE)
-OWN = re.compile(r"^Check your own answer: `regard claims ([a-z0-9-]+) --template.*\n\n", flags=re.MULTILINE)
+OWN = re.compile(r"^Check your own answer: `regard claims ([a-z0-9-]+) --answer.*\n\n", flags=re.MULTILINE)
 COMPLETE = re.compile(r"^What a complete answer contains: (.*)$", flags=re.MULTILINE)
 QUESTION = re.compile(r"`regard claims (\S+) ([^`]+)`")
 PUBLISHED = re.compile(

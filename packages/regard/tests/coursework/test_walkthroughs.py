@@ -110,8 +110,8 @@ def test_the_raw_page_says_how_to_check_every_answer(name: str, hook: ModuleType
             if not claims[claim].is_checkable:
                 assert f"regard claims {claim} " not in before, heading
                 continue
-            asked = f"`regard claims {claim} --template my.py`, then `regard claims {claim} --answer my.py:{{}}`"
-            assert f"Check your own answer: {asked.format(claims[claim].function)}\n" in before, heading
+            asked = f"`regard claims {claim} --answer my.py:{claims[claim].function}`"
+            assert f"Check your own answer: {asked}\n" in before, heading
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -48,9 +48,10 @@ def test_it_fits_on_three_pages_and_needs_torch_alone():
 
 
 def test_the_page_shows_the_file_as_it_is():
-    page = (ROOT / "docs" / "one-layer.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)\n```", page, flags=re.DOTALL)
-    assert "\n\n\n".join(blocks) + "\n" == FILE.read_text(encoding="utf-8")
+    folder = "packages/regard/src/regard/translator"
+    assert f"docs/results, {folder}]" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert '--8<-- "one_layer.py"' in (ROOT / "docs" / "one-layer.md").read_text(encoding="utf-8")
+    assert (ROOT / folder / "one_layer.py").read_text(encoding="utf-8") == FILE.read_text(encoding="utf-8")
 
 
 def test_its_attention_is_the_reference():

@@ -261,7 +261,8 @@ def test_no_trick_makes_a_line_follow(name, text):
 def test_one_place_is_not_every_place():
     text = "Let $i = 1$.\n$$\\alpha_i = e^{s_i}/\\sum_j e^{s_j} > 0$$\n$$\\sum_i \\alpha_i = 1$$"
     report = check_derivation("weights-are-a-distribution", text)
-    assert not report.complete and "alpha_1 = exp(s_1)" in str(report)
+    assert not report.complete
+    assert "alpha_1 = exp(s_1)" in str(report)
     assert "Not reached: alpha_i > 0" in str(report)
     ended = check_derivation(
         "weights-are-a-distribution", text.replace("$$\\alpha_i", "Now let $i >= 1$.\n$$\\alpha_i")

@@ -41,6 +41,7 @@ TYPED = {  # where a result names a method for more, whoever types has an option
     "save() with verify_winnable() ": "--out with --verify ",
 }
 _METHOD = re.compile("|".join(map(re.escape, TYPED)))
+_INVITATION = re.compile(r"(^|(?<= ))[^.\n]*: details\(\) shows them\.\n?", re.MULTILINE)  # gone where they are shown
 
 
 class Group(typer.core.TyperGroup):
@@ -75,9 +76,10 @@ def show(
     """Draw a result if a picture is wanted, print it, and leave with 0 (yes, done) or 1 (answered no), or ``code``."""
     if plot is not None:
         result.plot(plot)
-    said = result.to_json() if as_json else as_typed(str(result))
+    said = result.to_json() if as_json else str(result)
     if details and not as_json and (more := result.details()):
-        said += f"\n\n{as_typed(more)}"
+        said = f"{_INVITATION.sub('', said).strip()}\n\n{more}"
+    said = said if as_json else as_typed(said)
     echo(said if as_json else encodable(said))
     raise typer.Exit(code if code is not None else 0 if result.answer else 1)
 

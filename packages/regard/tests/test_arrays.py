@@ -120,7 +120,7 @@ def test_npz_named_and_single(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_array(f"{tmp_path}/one.npz").array, b)
     said = refused(f"{tmp_path}/two.npz:bb", "has no array 'bb'; did you mean 'b'?")
     assert said.endswith("(there are: a, b).")
-    refused(tmp_path / "two.npz", "holds 2 arrays; say which with ':NAME'. (there are: a, b).")
+    refused(tmp_path / "two.npz", "holds 2 arrays; say which with ':NAME'; there are: a, b.")
     refused(f"{tmp_path}/two.npz:", "say which with ':NAME'")
 
 
@@ -389,7 +389,7 @@ def tensors(header: object, body: bytes = b"", length: int | None = None) -> byt
             tensors({"a": {"dtype": "F8_E8M0", "shape": [1], "data_offsets": [0, 1]}}, b"\0"),
             "is stored as F8_E8M0",
         ),
-        (tensors({"__metadata__": {"x": "y"}}), "holds 0 arrays; say which with ':NAME'. (there are: none)."),
+        (tensors({"__metadata__": {"x": "y"}}), "holds 0 arrays; say which with ':NAME'; there are: none."),
         (tensors({"a": {"dtype": "F64", "shape": [0, 3], "data_offsets": [0, 0]}}), "has shape (0, 3)"),
     ],
 )

@@ -68,4 +68,5 @@ def suggest_name(name: str, names: Sequence[str]) -> str:
     """
     close = similar_names(name, names)
     listed = ", ".join(known[:80] for known in names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    return (f"did you mean {close[0][:80]!r}? " if close else "") + f"(there are: {listed or 'none'})."
+    there = f"there are: {listed or 'none'}"
+    return f"did you mean {close[0][:80]!r}? ({there})." if close else f"{there}."

@@ -244,7 +244,7 @@ def _choose_name(name: str | None, names: list[str], thing: str) -> str:
     if name is None and len(names) == 1:
         return names[0]
     if not name:
-        raise InputError(f"{thing} holds {len(names)} arrays; say which with ':NAME'. {suggest_name('', names)}")
+        raise InputError(f"{thing} holds {len(names)} arrays; say which with ':NAME'; {suggest_name('', names)}")
     if name not in names:
         raise InputError(f"{thing} has no array {name!r}; {suggest_name(name, names)}")
     return name

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, show
+from regard.cli.output import AsJson, Group, Progress, show
 from regard.errors import InputError
 from regard.grading.assignments.assignment_check import check_assignment
 from regard.grading.assignments.assignment_file import read_assignment
@@ -20,7 +20,9 @@ from regard.grading.reports.autograder import pack as packed
 from regard.grading.reports.course_systems import write_cells
 from regard.grading.submissions.students import read_students
 
-app = typer.Typer(no_args_is_help=True, help="Set homework: write an assignment, try it out, make the students' files.")
+app = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Set homework: write an assignment, try it out, make the students' files."
+)
 
 File = Annotated[str, typer.Argument(metavar="ASSIGNMENT.toml", help="The assignment.")]
 NoSandbox = Annotated[

@@ -77,7 +77,7 @@ def test_everything_that_is_printed_goes_the_one_way() -> None:
     """``output.echo``, ``note`` and what ends a command make text fit for a terminal; nobody else prints."""
     files = sorted([*(SOURCE / "cli").rglob("*.py"), *ROOT.glob("packages/*/src/*/commands/*.py")])
     printing = {path.name for path in files if re.search(r"typer\.echo\(|(?<!\w)print\(", path.read_text("utf-8"))}
-    assert printing == {"__init__.py", "output.py", "training_watch.py"}
+    assert printing == {"__init__.py", "output.py", "translator_inputs.py"}
 
 
 @pytest.mark.parametrize(

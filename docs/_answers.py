@@ -26,12 +26,10 @@ from regard.lab.formula_text import MEANINGS, typeset
 
 FOLDER = Path(__file__).parent / "answers"
 LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULTILINE)
-OWN = re.compile(r"^Check your own answer: `regard claims ([a-z0-9-]+) --answer.*\n\n", flags=re.MULTILINE)
-COMPLETE = re.compile(r"^What a complete answer contains: (.*)$", flags=re.MULTILINE)
+OWN = re.compile(r"^Check yours: `regard claims ([a-z0-9-]+) --answer.*\n\n", flags=re.MULTILINE)
+COMPLETE = re.compile(r"^Checklist: (.*)$", flags=re.MULTILINE)
 QUESTION = re.compile(r"`regard claims (\S+) ([^`]+)`")
-PUBLISHED = re.compile(
-    r"^The published solution, sentence by sentence: `regard claims (\S+) ([^`]+) --proof`$", re.MULTILINE
-)
+PUBLISHED = re.compile(r"^Published solution: `regard claims (\S+) ([^`]+) --proof`$", re.MULTILINE)
 SIGN = re.compile("<m[io][^>]*>([^<]+)</m[io]>")
 PART = re.compile(r"<!-- answers -->.*?<!-- end of answers -->\n?", flags=re.DOTALL)
 

@@ -111,7 +111,7 @@ def test_the_raw_page_says_how_to_check_every_answer(name: str, hook: ModuleType
                 assert f"regard claims {claim} " not in before, heading
                 continue
             asked = f"`regard claims {claim} --answer my.py:{claims[claim].function}`"
-            assert f"Check your own answer: {asked}\n" in before, heading
+            assert f"Check yours: {asked}\n" in before, heading
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -218,7 +218,7 @@ def test_a_checklist_is_on_the_page_and_its_keys_only_with_answers(name: str, ho
             assert f"☐ {text} (" in whole
             assert f"<li>{key}</li>" in whole
             assert f"<li>{key}</li>" not in bare
-    assert "Check your own answer: `" not in whole + bare  # a fold says it there
+    assert "Check yours: `" not in whole + bare  # a fold says it there
 
 
 def test_sets_with_other_premises_have_their_own_verdicts_on_the_page(hook: ModuleType) -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from regard.grading.assignments.example import write_example
 
 from lab_browser import browser, lab  # noqa: F401
 from places import ROOT
 from regard.grading.assignments.assignment_file import read_assignment
+from regard.grading.assignments.problem_sets import write_example
 from regard.grading.gradebook.grader import grade, pile_of
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Limits

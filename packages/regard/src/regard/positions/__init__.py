@@ -2,7 +2,7 @@
 
 >>> from regard.positions import positions
 >>> print(positions(dim=4, length=10**7))
-Sinusoidal positions, dim 4, length 10,000,000, real: all distinct.
+All distinct (sinusoidal positions, dim 4, length 10,000,000, real).
 The nearest two are 0 and 1146053, at distance 2.95581e-05.
 Proof: an equal first pair means a difference of 2 pi m, m > 0, and pi would be rational.
 The nearest is proved by continued fraction over all offsets to 9,999,999.

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from regard import design
 from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import (
     ENCLOSED,
@@ -57,6 +56,8 @@ def check_orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
 
 
 def check_arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
+    from regard import design  # the list of claims does without
+
     diagonal, line = design.share(SQUARE, [0, 2], eps=0.01), design.share([[0.0], [1.0], [2.0]], [0, 2], eps=0.01)
     if diagonal.reachable or line.reachable:
         return not_refuted_verdict(2, "The solver did not rule the two examples out.")
@@ -77,6 +78,8 @@ def check_arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
 
 
 def check_faces_of_a_square(*, n: int, s: int, eps: float) -> Verdict:
+    from regard import design  # as above
+
     faces = [{0}, {1}, {2}, {3}, {0, 1}, {1, 2}, {2, 3}, {0, 3}, {0, 1, 2, 3}]
     subsets = [set(S) for k in range(1, 5) for S in itertools.combinations(range(4), k)]
     wrong = [S for S in subsets if design.share(SQUARE, sorted(S), eps=0.01).reachable != (S in faces)]

@@ -80,11 +80,11 @@ LAUNCHER = textwrap.dedent(
     import torch
     import torch._dynamo  # an optimiser imports it: a second and a half that is paid for once
     torch.set_num_threads(1)
-    from regard.translator.studies import postgres
+    from regard.translator.studies import storage
     from regard.translator.studies import tuning
     from regard.translator.runs.settings import load_settings
     from regard.translator.training.loop import Step
-    postgres.HEARTBEAT, postgres.GRACE, tuning._POLL = 1, 3, 0.1
+    storage.HEARTBEAT, storage.GRACE, tuning._POLL = 1, 3, 0.1
 
     def work(settings, space, out, storage, freeze, lines):
         trial = -1

@@ -282,3 +282,12 @@ def test_from_a_claim_to_a_notebook_and_gaps():
     text = template_text(find_problem("order-blindness"))
     assert "Z_p = P Z" in text
     assert not check_derivation("order-blindness", text).lines
+
+
+def test_nobody_is_accused_by_a_name_that_was_chosen_in_an_unread_line():
+    text = "Let $B := \\mathrm{trunc}_k[A] \\odot 1$.\n$$\\|A - B\\|_F^2 = \\sum_{i=k+1}^d \\sigma_i^2$$"
+    report = check_derivation("low-rank-error", text)
+    assert report.exit_code == 3
+    assert "B stands alone in line 1, which was not read" in str(report)
+    other = "$$\\sigma_1 := \\odot$$\n$$k \\sigma_k^2 = \\|A\\|_F^2$$"  # what rests on nothing unread is still told
+    assert check_derivation("singular-tail", other).exit_code == 1

@@ -44,6 +44,7 @@ _DENIED = re.compile(r"\b(?:impossible|cannot|not true|absurd|not hold|false|wro
 _CONDITION = re.compile(r"^[\s,.}\\a-z{]{0,12}\b(?:if|when|whenever|provided|unless)\b", re.IGNORECASE)
 _DEFINING = re.compile(r"\b(?:let|set|define|put|write|where|denote|with|choose|take)\b[^.]*$", re.IGNORECASE)
 MOST_STATEMENTS = 1500
+_CHOSEN = re.compile(r"(?:^|[\s\\])([A-Za-z]+(?:_\{?\w+\}?)?'*)\s*(?::=|=|\\coloneqq|\\equiv)")
 TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "!=": "!="}
 
 
@@ -59,6 +60,7 @@ class Checker(Tester):
     last: Term | None = None
     chain: tuple[list[Term], list[str], Conditions] | None = None
     bound: dict[str, Term] = field(default_factory=dict)  # an index that is one of several places: i = 1, 2
+    unread: dict[str, int] = field(default_factory=dict)  # names that a line may have chosen that was not read
 
     def read(self, text: str) -> None:
         formulas, said = find_formulas(text)
@@ -120,6 +122,8 @@ class Checker(Tester):
 
     def not_read(self, statement: Statement, problem: NotRead) -> None:
         start = next((side[0].place for side in statement.sides if side), 0)
+        for name in _CHOSEN.findall(statement.text):
+            self.unread.setdefault(name.replace("{", "").replace("}", ""), statement.line)
         self.lines.append(
             LineVerdict(
                 line=statement.line,
@@ -134,6 +138,8 @@ class Checker(Tester):
         rules = tuple(name_rules(step.rules)) if step else ()
         leap = step.leap if step else 0
         line = relation.statement.line
+        if mark is Mark.NOT_READ and relation.left.op == "sym" and relation.left.value not in self.defined_at:
+            self.unread.setdefault(str(relation.left.value), line)
         self.lines.append(LineVerdict(line=line, text=str(relation), mark=mark, remark=remark, rules=rules, leap=leap))
 
     # one relation
@@ -343,6 +349,11 @@ class Checker(Tester):
         if left.op == "sym" and left.value in self.defined_at and _DEFINING.search(relation.statement.before):
             where = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
             self.mark(relation, Mark.NOT_READ, f"{where}; take another letter for another thing")
+            return
+        chosen = sorted(relation.names & self.unread.keys())
+        if chosen:
+            where = f"{chosen[0]} stands alone in line {self.unread[chosen[0]]}, which was not read"
+            self.mark(relation, Mark.NOT_READ, f"{where}, and may mean something else since then")
             return
         repair = find_repair(left, sign, right, lambda a, b: self.is_repaired(a, sign, b, stated))
         self.lines.append(

@@ -291,3 +291,17 @@ def test_nobody_is_accused_by_a_name_that_was_chosen_in_an_unread_line():
     assert "B stands alone in line 1, which was not read" in str(report)
     other = "$$\\sigma_1 := \\odot$$\n$$k \\sigma_k^2 = \\|A\\|_F^2$$"  # what rests on nothing unread is still told
     assert check_derivation("singular-tail", other).exit_code == 1
+
+
+def test_a_letter_that_is_set_to_a_usual_meaning_has_it_for_the_permuted_input_too():
+    text = "$\\tilde A = softmax(Q_p K_p^T/\\sqrt d)$. So $A_p V_p = P A P^T P V = P A V = P H$."
+    report = check_derivation("order-blindness", text)
+    assert "A is read as softmax(Q K^T / sqrt(d))" in str(report)
+    assert {line.mark for line in report.lines} == {Mark.FOLLOWS}
+
+
+def test_a_name_may_be_explained_behind_its_use():
+    report = check_derivation(
+        "copying-within-budget", "Let $q = \\beta k_1$ where $\\beta = 2\\ln(n/eps)$. $k_1^T q = \\beta$."
+    )
+    assert [line.mark for line in report.lines] == [Mark.DEFINES, Mark.DEFINES, Mark.FOLLOWS]

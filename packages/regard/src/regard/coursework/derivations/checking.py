@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.conditions import attach_conditions, find_indices, places_listed
+from regard.coursework.derivations.conditions import attach_conditions, explain_first, find_indices, places_listed
 from regard.coursework.derivations.document import MOST, Statement, find_formulas, split_statements
 from regard.coursework.derivations.equalities import (
     LATEST,
@@ -69,7 +69,7 @@ class Checker(Tester):
         find_indices(statements, self.problem, self.words)
         if len(statements) > MOST_STATEMENTS:
             raise InputError(f"The derivation has {len(statements)} statements; at most {MOST_STATEMENTS} are read.")
-        for one in attach_conditions(statements, self.words):
+        for one in explain_first(attach_conditions(statements, self.words), self.words.names()):
             for self.bound in places_listed(one.conditions, one.continues):
                 self.statement(one)
         self.join_lines()
@@ -152,9 +152,13 @@ class Checker(Tester):
             self.chain = None
             return
         is_name = relation.left.op in ("sym", "at") and relation.sign == "=" and not right_unknown
-        if is_name and self.define(relation, unknown):
+        # a letter that is set to one of its usual meanings has that one, for the permuted input too
+        is_usual = is_name and relation.left.value in unknown and self.read_unknown(unknown, relation)
+        if is_usual:
+            self.defined_at[relation.left.value] = relation.statement.line
+        elif is_name and self.define(relation, unknown):
             return
-        names = {**unknown, **right_unknown}
+        names = {} if is_usual else {**unknown, **right_unknown}
         if (lemma := self.find_lemma(relation, names)) is not None:
             self.mark(relation, Mark.FOLLOWS, step=Step((lemma,)))
             return
@@ -186,17 +190,20 @@ class Checker(Tester):
         if len(letters) != 1 or not (meanings := self.problem.readings.get(next(iter(letters)))):
             return False
         letter = next(iter(letters))
+        is_set = relation is not None and relation.left.op == "sym" and relation.left.value in unknown
         for n, (said, term) in enumerate(meanings):
             own = {letter: ("", term), f"{letter}_p": ("", self.problem.permute(term))}
             shape = fit(term, self.words)[1] or SCALAR
             self.words.own.update(dict.fromkeys(own, shape))
             for where in self.instances:
                 where.define_all(own)
-            last = n + 1 == len(meanings)
+            last = n + 1 == len(meanings) and not is_set
             if relation is None or last or self.is_true(relation.left, relation.sign, relation.right, []):
                 self.context.own.update(own)
                 self.said.append(f"{letter} is read as {said}")
                 return True
+        for name in (letter, f"{letter}_p"):  # none fits: it is the writer's own
+            self.words.own.pop(name, None)
         return False
 
     def define(self, relation: Relation, unknown: dict[str, int]) -> bool:
@@ -340,7 +347,8 @@ class Checker(Tester):
         if _CONDITION.search(relation.statement.after):
             self.mark(relation, Mark.TRUE, "it is said under a condition, and does not hold without it")
             return
-        open_names = sorted(relation.names & set(self.problem.choose) - set(self.context.own))
+        behind = self.unfold_names(relation.names, {**self.problem.definitions, **self.context.own})
+        open_names = sorted(behind & set(self.problem.choose) - set(self.context.own))
         if open_names and self.holds_somewhere(relation, stated):
             remark = f"{open_names[0]} is not chosen yet, and it does not hold for every {open_names[0]}"
             self.mark(relation, Mark.TRUE, remark)
@@ -350,7 +358,7 @@ class Checker(Tester):
             where = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
             self.mark(relation, Mark.NOT_READ, f"{where}; take another letter for another thing")
             return
-        chosen = sorted(relation.names & self.unread.keys())
+        chosen = sorted(behind & self.unread.keys())
         if chosen:
             where = f"{chosen[0]} stands alone in line {self.unread[chosen[0]]}, which was not read"
             self.mark(relation, Mark.NOT_READ, f"{where}, and may mean something else since then")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from itertools import groupby
 
@@ -14,6 +15,7 @@ from regard.coursework.derivations.terms import Condition, Term, free_names
 from regard.coursework.derivations.tokens import NotRead, Token
 
 SIGNS = {"!=": "!=", ">=": "<=", "<=": ">=", "<": ">", ">": "<", "=": "=", "in": "in", "notin": "notin"}
+_EXPLAINS = re.compile(r"\b(?:where|with|for|setting|taking)\s*$", re.IGNORECASE)
 LETTERS = "hijlmopqrstuvwxyz"
 
 
@@ -73,6 +75,20 @@ def attach_conditions(statements: list[Statement], words: Vocabulary) -> list[St
                 stated = {one.index for one in known}
                 part.conditions = [*known, *(one for index, one in chosen.items() if index not in stated)]
         made += [one for one in parts if isinstance(one, Statement)]
+    return made
+
+
+def explain_first(statements: list[Statement], known: frozenset[str]) -> list[Statement]:
+    """The statements, a name that is explained behind its use ("q = b k_1 where b = ln n") before that use."""
+    made: list[Statement] = []
+    for one in statements:
+        name = one.sides[0][0].text if one.signs[:1] == ["="] and len(one.sides[0]) == 1 else ""
+        user = made[-1].sides if made and made[-1].sentence == one.sentence else []
+        is_used = name.isalpha() and name not in known and any(token.text == name for side in user for token in side)
+        if is_used and _EXPLAINS.search(one.before):
+            made.insert(-1, one)
+        else:
+            made.append(one)
     return made
 
 

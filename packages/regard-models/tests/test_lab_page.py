@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from lab_browser import browser, opened, settled
+from processes import PATIENCE
 from regard.errors import InputError
 from regard.lab.page import pages
 from regard.lab.server import Lab, static_files
@@ -100,7 +101,7 @@ def test_in_a_browser_a_text_gives_its_words(run, browser):
     with Lab(port=0, model=str(run)) as lab:
         threading.Thread(target=lab.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         context = browser.new_context(viewport={"width": 1280, "height": 800})
-        context.set_default_timeout(120_000)  # torch is imported in a process of its own
+        context.set_default_timeout(PATIENCE * 1000)
         tab, wrong = context.new_page(), []
         tab.on("pageerror", lambda error: wrong.append(str(error)))
         tab.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)

@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from processes import PATIENCE
 from regard.lab.server import Lab
 
 
@@ -32,7 +33,7 @@ def browser():
     if chromium is None:
         pytest.skip("there is no Chromium on this machine")
     with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=chromium)
+        running = driver.chromium.launch(executable_path=chromium, timeout=PATIENCE * 1000)
         yield running
         running.close()
 
@@ -42,7 +43,7 @@ def tab(lab, browser):
     """A fresh page that keeps a list of what it asked for and of what went wrong; both are checked at the end."""
     allowed = ["clipboard-read", "clipboard-write"]
     context = browser.new_context(viewport={"width": 1280, "height": 800}, permissions=allowed)
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE * 1000)
     page = context.new_page()
     page.goto(lab.opening_address)  # the token, once; the cookie stays with the context
     assert "token" not in page.url

@@ -10,6 +10,7 @@ import pytest
 
 from lab_browser import browser, lab  # noqa: F401
 from places import ROOT
+from processes import PATIENCE
 from regard.grading.assignments.assignment_file import read_assignment
 from regard.grading.assignments.problem_sets import write_example
 from regard.grading.gradebook.grader import grade, pile_of
@@ -40,7 +41,7 @@ def violations(browser, address, *, enter=None, ready="body"):  # noqa: F811
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True, reduced_motion="reduce"
         )
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(PATIENCE * 1000)
         page = context.new_page()
         if enter:
             page.goto(enter)

@@ -15,6 +15,7 @@ import pytest
 
 from lab_browser import browser  # noqa: F401
 from places import ROOT
+from processes import PATIENCE
 
 pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'regard[docs]'")
 
@@ -48,7 +49,7 @@ def site(tmp_path_factory):
 def page(browser):  # noqa: F811
     """A tab that keeps the addresses it asked for, and what went wrong in it."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE * 1000)
     page = context.new_page()
     page.asked, page.wrong = [], []
     page.on("request", lambda request: page.asked.append(request.url))

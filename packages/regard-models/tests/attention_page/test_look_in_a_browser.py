@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lab_browser import browser
+from processes import PATIENCE
 from regard_models.attention_page.encoding import decode, encode
 from regard_models.attention_page.page_result import look
 from regard_models.capturing.records import AttentionRecord, Capture
@@ -52,7 +53,7 @@ def file(given, tmp_path_factory):
 def tab(browser):
     """A tab that is only allowed what it is given; what it asked for, said and got wrong is checked at the end."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE * 1000)
     page = context.new_page()
     page.asked, page.wrong = [], []
     page.on("request", lambda request: page.asked.append(request.url))

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from lab_browser import browser, dragged, number, settled, weights
+from processes import PATIENCE
 from regard.cli import main
 from regard.errors import InputError
 from regard.lab import export
@@ -38,7 +39,7 @@ def small(monkeypatch):
 def sheet(browser):
     """A tab that remembers what it asked for and what went wrong."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE * 1000)
     page = context.new_page()
     page.asked, page.wrong = [], []
     page.on("request", lambda request: page.asked.append(request.url))

@@ -125,9 +125,9 @@ def test_a_browser_shows_the_frame_on_the_named_origin_and_on_no_other(browser, 
         page = context.new_page()
         page.goto(here)
         frame = page.frame_locator("iframe")
-        frame.locator("body[data-busy=no] table.keys").wait_for(timeout=30_000)
+        frame.locator("body[data-busy=no] table.keys").wait_for(timeout=PATIENCE * 1000)
         frame.locator("input[name=norm]").fill("7")  # a question from inside the frame is answered
-        frame.locator("[data-number=own-norm]:text-is('7')").wait_for(timeout=30_000)
+        frame.locator("[data-number=own-norm]:text-is('7')").wait_for(timeout=PATIENCE * 1000)
         assert lab.access.embed_pass in frame.locator("nav a >> nth=1").get_attribute("href")
         page.goto(here.replace("127.0.0.1", "localhost"))  # the same page on an origin that was not named
         page.wait_for_timeout(500)

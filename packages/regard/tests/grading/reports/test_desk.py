@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from lab_browser import browser  # noqa: F401
+from processes import PATIENCE
 from regard.errors import InputError
 from regard.grading.assignments.assignment_file import read_assignment
 from regard.grading.assignments.problem_sets import write_example
@@ -90,7 +91,7 @@ def test_a_decision_that_does_not_fit_changes_nothing(desk, rows, message):
 
 def test_nobody_without_the_cookie_sees_marks(desk):
     for place in ("/", "/students/ben.html", "/class"):
-        line = http.client.HTTPConnection("127.0.0.1", desk.port, timeout=30)
+        line = http.client.HTTPConnection("127.0.0.1", desk.port, timeout=PATIENCE)
         line.request("GET", place)
         answer = line.getresponse()
         body = answer.read()

@@ -244,7 +244,7 @@ def test_odd_matrices_have_their_page(matrix):
 
 
 def test_a_sentence_is_translated_and_its_reading_shown(tab, lab, runs):
-    tab.set_default_timeout(90_000)  # torch is imported in between
+    tab.set_default_timeout(PATIENCE * 1000)
     opened(tab, lab, "translator")
     tab.fill("#text", "der hund  sieht zweifellos")
     tab.press("#text", "Enter")
@@ -362,7 +362,7 @@ def test_no_runs_and_wrong_runs(tmp_path, runs):
 
 
 def test_the_packages_own_run_is_there_at_once_with_a_sentence(tab, lab):
-    tab.set_default_timeout(90_000)
+    tab.set_default_timeout(PATIENCE * 1000)
     opened(tab, lab, "translator?run=example")
     tab.wait_for_selector("#translation")
     assert tab.text_content("#translation") == "the brother listened to karl yesterday evening."

@@ -52,7 +52,8 @@ check-rest: $(VENV)/.ready
 	$(BIN)/mypy
 	$(MAKE) docs
 
-# Before an issue is closed: coverage, every table of models, README's lines typed, the plainest kernels, wheel and sdist.
+# Before an issue is closed: coverage, every table of models, README's lines typed, every command of a core-only install, the
+# plainest kernels, wheel and sdist.
 # Some 25 minutes; docs/results/nightly.txt is the record.
 nightly: $(VENV)/.ready
 	$(BIN)/python -m tools.long_runs nightly

@@ -77,7 +77,7 @@ def nightly() -> dict[str, Step]:
     return {
         "coverage": pytest_step(*FAST, *coverage),
         "tables": pytest_step("-m", "table"),
-        "README lines": pytest_step("-m", "nightly"),
+        "README lines, core install": pytest_step("-m", "nightly"),
         "plainest kernels": Step(command=("make", "plain")),
         "package": Step(command=("make", "package")),
     }

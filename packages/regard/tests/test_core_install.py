@@ -19,7 +19,7 @@ from places import ROOT
 from regard.cli import app
 from regard.extras import EXTRAS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 # One way, or several, to call each command; with extras' features among them.
 EXAMPLES = {

@@ -11,7 +11,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import InputError
@@ -34,6 +34,7 @@ SIZES: dict[str, Any] = {
     "eps": 1e-6,
 }
 OTHER_HEAD_WIDTH = 13  # tried first where the width of a head is an argument of its own
+EVEN = {"width": 24, "head_width": 12}  # for models that pair numbers, or want a width that 8 divides
 NAMES = {
     "source_words": ""
     "inputsize srcvocabsize vocabsize sourcevocabsize inputvocabsize inputvocab ntokens numtokens nvocab "
@@ -46,7 +47,7 @@ NAMES = {
     "width": "hiddendim dmodel hiddensize embeddim embedsize embdim embsize modeldim dim width nembd hiddim "
     "embeddingdim d ninp features size embeddingsize nembed modelsize hidden dimmodel modelwidth inputwidth "
     "embed dembed emb nstate normalizedshape numhiddens featuresize channels embdims dimensions dimension "
-    "dimhidden hiddenunits units embedding dwordvec wordvecdim dimmodel",
+    "dimhidden hiddenunits units embedding dwordvec wordvecdim ndim",
     "heads": "numheads nheads nhead heads h numattentionheads head attentionheads numhead numofheads headcount "
     "headsnum nhhead mhaheads",
     "head_width": "querykeysize "
@@ -58,7 +59,7 @@ NAMES = {
     "ffnnumhiddens middledim ffhiddendim dhidden hiddenwidth innerdim ffwidth dimfeedfwd ffnhiddendim middle "
     "ffhiddensize nff ffunits ffnembeddim ffnembed densedim",
     "longest": "maxlength maxlen seqlen maxseqlen blocksize maxposition sequencelength longest contextlength places "
-    "maxsequencelength seqlength maxpositions maxseqlength ctxlen nctx contextsize maxpositionembeddings "
+    "maxsequencelength seqlength maxpositions maxseqlength ctxlen nctx contextsize maxpositionembeddings npos "
     "length numpositions nposition nctx ctx maxtokens npositions srcmaxlen maxseq contextwindow maxsourcepositions",
     "layers": "numlayers nlayers layers n nlayer numblocks depth numencoderlayers nblocks numenclayers nenclayers nx",
     "pad": "padidx paddingidx padid padtoken srcpadidx padtokenid pad trgpadidx padindex srcpad paddingindex",
@@ -135,24 +136,25 @@ class BuiltModel:
     model: Any
     sizes: dict[str, Any]
     arguments: dict[str, Any]
-    unregistered: tuple[str, ...] = ()  # seen before the first forward, which may leave tensors behind
+    unregistered: Mapping[str, Any] = field(default_factory=dict)  # tensors before the first forward, which leaves some
 
 
 def build(
-    factory: Callable[..., Any], declared: Mapping[str, Any] | None = None, *, longest: int = LONGEST
+    factory: Callable[..., Any],
+    declared: Mapping[str, Any] | None = None,
+    *,
+    tries: Iterable[Mapping[str, Any]] = ({"head_width": OTHER_HEAD_WIDTH}, {}, EVEN),
 ) -> BuiltModel:
-    """Call a class or a function that makes a model, with small sizes for the arguments it takes."""
+    """Call a class or a function that makes a model, with small sizes for the arguments it takes: the first that do."""
     arguments = dict((declared or {}).get("arguments", {}))
-    tries = [OTHER_HEAD_WIDTH, SIZES["head_width"]]
-    for head_width in tries:
-        sizes = {**SIZES, "head_width": head_width, "longest": longest}
-        chosen, used = chosen_arguments(factory, arguments, sizes)
+    refusals = []
+    for sizes in tries:
+        chosen, used = chosen_arguments(factory, arguments, {**SIZES, **sizes})
         try:
             return BuiltModel(model=factory(**chosen), sizes=used, arguments=chosen)
         except Exception as error:
-            if head_width == tries[-1] or "head_width" not in used:
-                raise InputError(_refusal(factory, chosen, error)) from error
-    raise InputError("The model has no sizes to try.")  # never reached: the loop returns or raises
+            refusals.append(InputError(_refusal(factory, chosen, error)))
+    raise refusals[len(refusals) // 2]
 
 
 def _refusal(factory: Callable[..., Any], chosen: Mapping[str, Any], error: Exception) -> str:

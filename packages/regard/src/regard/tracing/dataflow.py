@@ -97,8 +97,7 @@ class Dataflow:
 
     def value(self, node: int) -> Array:
         """A node's numbers."""
-        value = self.nodes[node].value
-        return np.zeros(self.nodes[node].shape) if value is None else value
+        return self.value_of(self.nodes[node])
 
     # one event
 
@@ -262,7 +261,7 @@ class Dataflow:
             return
         if event.op in ("add", "add_") and self._is_bias(live, value):
             anchor = self.anchors[self.origin[live]]
-            anchor.bias, anchor.bias_parameters = flatten_bias(value, anchor), self.nodes[other].parameters
+            anchor.bias, anchor.bias_parameters = value.reshape(-1), self.nodes[other].parameters
             self.origin[output] = self.origin[live]
             return
         self.applied.append(
@@ -320,11 +319,6 @@ def one_of_equal_rows(value: Array) -> Array:
     """ones((T, 1)) @ b is b in every row: one of them."""
     rows = value.reshape(-1, value.shape[-1]) if value.ndim > 1 else value[None]
     return rows[0] if value.ndim > 1 and len(rows) > 1 and bool((rows == rows[0]).all()) else value
-
-
-def flatten_bias(value: Array, anchor: Anchor) -> Array:
-    """A bias in the order of its linear's columns: (heads, 1, width) and (width,) alike."""
-    return value.reshape(-1)
 
 
 def _is_constant_matrix(node: Node) -> bool:

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.tracing import seeded_draws
-from regard.tracing.constructor_arguments import LONGEST, PLACES, BuiltModel, build
+from regard.tracing.constructor_arguments import EVEN, PLACES, BuiltModel, build
 from regard.tracing.recording import Recording, Run, Slope
 from regard.tracing.seeded_draws import FRESH, LONG, SHAPES
-from regard.tracing.tracer import Tracer, array, failure_from, files_of, trace
+from regard.tracing.tracer import Tracer, array, failure_from, files_of, storage_of, trace
 
 MOST_EVENTS = 5_000  # of a short sentence: loops over pairs of words would take minutes for a long one
 STEP = 1e-8  # of the differences: at 1e-6 the kinks of ReLU accuse correct models
@@ -44,11 +44,7 @@ def record_model(
     """Everything about a model from ids (N, T) to scores (N, T, words); a class, a function or the model itself."""
     declared = declared or {}
     with recording_settings(seed):
-        built = prepare_model(factory, declared, seed=seed)
-        if "longest" in built.sizes and not _takes(built.model, SHAPES[0], seed):
-            short = prepare_model(factory, declared, seed=seed, longest=PLACES)  # it takes its full length only
-            built = short if _takes(short.model, SHAPES[0], seed) else built
-        model = built.model
+        model = (built := _model_that_runs(factory, declared, seed)).model
         files = files_of(model) | files_of(factory)
         pad = declared.get("pad", pad)
         padding = known_padding(model, files, seed) if pad is None else int(pad)
@@ -60,6 +56,18 @@ def record_model(
         recording = make_recording(built, asked, files=files, seed=seed, name=title, pad=padding)
         more = {} if any(run.raised for run in recording.runs) else sentence_differences(asked)
         return replace(recording, conditions={**recording.conditions, **more})
+
+
+def _model_that_runs(factory: Any, declared: Mapping[str, Any], seed: int) -> BuiltModel:
+    """The model; where forward fails, one made for its full length only, or with even heads, if that runs."""
+    built = prepare_model(factory, declared, seed=seed)
+    if built.sizes and not _takes(built.model, SHAPES[0], seed):
+        for change in (*([{"longest": PLACES}] if "longest" in built.sizes else []), EVEN):
+            with contextlib.suppress(InputError):
+                other = prepare_model(factory, declared, seed=seed, tries=[{**built.sizes, **change}])
+                if _takes(other.model, SHAPES[0], seed):
+                    return other
+    return built
 
 
 def _takes(model: nn.Module, shape: tuple[int, int], seed: int) -> bool:
@@ -89,9 +97,9 @@ def make_recording(built: BuiltModel, asked: Probe, *, files: frozenset[str], se
         parameters={key: array(value) for key, value in module.named_parameters()},
         buffers={key: array(value) for key, value in module.named_buffers()},
         slopes=() if any(run.raised for run in runs) else slopes(module, asked, seed),
-        unregistered=built.unregistered,
+        unregistered=_attributes_that_are_read(built.unregistered, asked),
         unsteady=is_unsteady(asked),
-        conditions={} if any(run.raised for run in runs) else condition_differences(module, asked),
+        conditions={} if any(run.raised for run in runs) else _conditions(module, asked, runs[0]),
         sizes=built.sizes,
         source=next(iter(files), ""),
         **about,
@@ -117,10 +125,10 @@ def recording_settings(seed: int) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(quick)
 
 
-def prepare_model(factory: Any, declared: Mapping[str, Any], *, seed: int, longest: int = LONGEST) -> BuiltModel:
+def prepare_model(factory: Any, declared: Mapping[str, Any], *, seed: int, **tries: Any) -> BuiltModel:
     """The model, in float64 and eval(), with fresh numbers in it."""
     ready = isinstance(factory, nn.Module)
-    built = BuiltModel(model=factory, sizes={}, arguments={}) if ready else build(factory, declared, longest=longest)
+    built = BuiltModel(model=factory, sizes={}, arguments={}) if ready else build(factory, declared, **tries)
     if not isinstance(built.model, nn.Module):
         raise InputError(
             f"{getattr(factory, '__name__', 'It')} made something of type {type(built.model).__name__}; it must "
@@ -128,7 +136,7 @@ def prepare_model(factory: Any, declared: Mapping[str, Any], *, seed: int, longe
         )
     built.model.double().eval()
     redraw(built.model, seed)
-    return replace(built, unregistered=unregistered_attributes(built.model))
+    return replace(built, unregistered=unregistered_tensors(built.model))
 
 
 def redraw(model: nn.Module, seed: int) -> None:
@@ -255,35 +263,57 @@ def _difference(value: Callable[[], Tensor], parameter: nn.Parameter, way: Tenso
     return (high - low) / (2 * STEP)
 
 
-def unregistered_attributes(model: nn.Module) -> tuple[str, ...]:
-    """Tensors and modules that hang on the model but that it does not know: plain attributes, and lists of them."""
+def unregistered_tensors(model: nn.Module) -> dict[str, list[Tensor]]:
+    """Tensors that hang on the model but that it does not know: in plain attributes, and in lists of layers."""
     known = {id(one) for one in (*model.modules(), *model.parameters(), *model.buffers())}
-    names = []
+    found = {}
     for path, module in model.named_modules():
         for name, value in vars(module).items():
             inside = list(value.values()) if isinstance(value, dict) else value
-            inside = inside if isinstance(inside, (list, tuple)) else [value]
-            strange = [v for v in inside if id(v) not in known and isinstance(v, (nn.Module, Tensor))]
-            if not name.startswith("_") and any(isinstance(v, nn.Module) or v.dim() > 0 for v in strange):
-                names.append(f"{path}.{name}" if path else name)
-    return tuple(names)
+            strange = [v for v in (inside if isinstance(inside, (list, tuple)) else [value]) if id(v) not in known]
+            tensors = [v for v in strange if isinstance(v, Tensor) and v.numel() > 1]
+            tensors += [t for v in strange if isinstance(v, nn.Module) for t in (*v.parameters(), *v.buffers())]
+            if tensors and not name.startswith("_"):
+                found[f"{path}.{name}" if path else name] = tensors
+    return found
+
+
+def _attributes_that_are_read(found: Mapping[str, list[Tensor]], asked: Probe) -> tuple[str, ...]:
+    """Those of them that forward computes with: a pattern whose numbers are never read does no harm."""
+    tracer = Tracer({}, frozenset())
+    with torch.no_grad(), tracer, contextlib.suppress(Exception):
+        asked.call(asked.make(SHAPES[0]))
+    read = {storage_of(tensor) for tensor in tracer.alive} if found else set()
+    return tuple(name for name, tensors in found.items() if any(storage_of(t) in read for t in tensors))
+
+
+def _conditions(model: nn.Module, asked: Probe, first: Run) -> dict[str, float]:
+    """How far the model is from itself under other conditions; "later": after all these calls."""
+    measured = condition_differences(model, asked)
+    with torch.no_grad():
+        return {**measured, "later": _distance(lambda: asked.call(asked.make(SHAPES[0])), torch.tensor(first.output))}
 
 
 def condition_differences(model: nn.Module, asked: Probe) -> dict[str, float]:
-    """How far the model is from itself with gradients, in train() without dropout, and in float32; inf if it fails."""
+    """How far the model is from itself with gradients, in train() without dropout, in float32, and in all three, as it
+    will be trained; inf if it fails."""
     kept = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     given = asked.make(SHAPES[0])
     with torch.no_grad():
         first = asked.call(given).double()
     measured = {"gradients": _distance(lambda: asked.call(given), first)}
     model.train()
-    measured["train"] = _distance(lambda: _without_dropout(lambda: asked.call(given)), first)
+    with torch.no_grad():
+        measured["train"] = _distance(lambda: _without_dropout(lambda: asked.call(given)), first)
     model.eval().float()
     torch.set_default_dtype(torch.float32)
     single = {name: one.float() if one.is_floating_point() else one for name, one in given.items()}
     try:
         measured["float32"] = _distance(lambda: asked.call(single), first)
+        model.train()
+        measured["training"] = _distance(lambda: _without_dropout(lambda: asked.call(single)), first)
     finally:
+        model.eval()
         torch.set_default_dtype(torch.float64)
         model.double().load_state_dict(kept)
     return measured
@@ -291,10 +321,13 @@ def condition_differences(model: nn.Module, asked: Probe) -> dict[str, float]:
 
 def sentence_differences(asked: Probe) -> dict[str, float]:
     """How far any sentence alone is from itself in a batch; how much earlier places change with the last word
-    ("future"); and how far exchanging two words is from exchanging their scores ("order")."""
+    ("future"), and later ones with the first ("past"); and how far exchanging two words is from exchanging their
+    scores ("order")."""
     given = asked.make(SHAPES[0])["ids"]
-    changed, exchanged, places = given.clone(), given.clone(), torch.arange(given.shape[1])
-    changed[0, -1] = given[0, 0] if given[0, 0] != given[0, -1] else given[0, 1]
+    exchanged, places = given.clone(), torch.arange(given.shape[1])
+    last, first_word = given.clone(), given.clone()
+    last[0, -1] = given[0, 0] if given[0, 0] != given[0, -1] else given[0, 1]
+    first_word[0, 0] = given[0, 1] if given[0, 1] != given[0, 0] else given[0, -1]
     places[[1, 3]] = places[[3, 1]]
     exchanged[0] = given[0, places]
     with torch.no_grad():
@@ -302,7 +335,8 @@ def sentence_differences(asked: Probe) -> dict[str, float]:
         first, each = together[:1], [slice(n, n + 1) for n in range(len(given))]
         return {
             "alone": max(_distance(partial(asked.call, {"ids": given[one]}), together[one]) for one in each),
-            "future": _distance(lambda: asked.call({"ids": changed})[:1, :-1], first[:, :-1]),
+            "future": _distance(lambda: asked.call({"ids": last})[:1, :-1], first[:, :-1]),
+            "past": _distance(lambda: asked.call({"ids": first_word})[:1, 1:], first[:, 1:]),
             "order": _distance(lambda: asked.call({"ids": exchanged})[:1], first[:, places]),
         }
 
@@ -318,7 +352,7 @@ def _distance(call: Callable[[], Tensor], wanted: Tensor) -> float:
 
 
 def _without_dropout(call: Callable[[], Tensor]) -> Tensor:
-    with torch.no_grad(), Tracer({}, frozenset()):
+    with Tracer({}, frozenset()):
         return call()
 
 

@@ -368,7 +368,7 @@ def _eps(flow: Dataflow) -> tuple[float, ...]:
         for event in flow.run.events
         if event.op in ("add", "add_", "native_layer_norm", "clamp", "clamp_min")
         for p in event.plain
-        if isinstance(p, float) and 0 < p < 1e-2
+        if isinstance(p, float) and 0 < p <= 0.1
     ]
     return tuple(dict.fromkeys([*small, *USUAL_EPS]))
 

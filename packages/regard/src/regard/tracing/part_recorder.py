@@ -70,14 +70,14 @@ def kind_of(thing: Any, declared: Mapping[str, Any] | None = None) -> str:
     names, roles = [plain_name(p) for p in arguments], [declared.get(p, role_of(p)) for p in arguments]
     if len(names) >= 3 and {name[:1] for name in names[:3]} == {"q", "k", "v"}:
         return "attention"
+    if "source_words" in roles:
+        return "translator"
     if len(names) >= 2 and (
         "target" in names[1] or names[1] in ("y", "labels", "label", "gold", "truth", "tgt", "trg")
     ):
         return "loss"
     if any(role in ("longest", "width") for role in roles[:2]):
         return "positions"
-    if "source_words" in roles:
-        return "translator"
     return "attention" if len(names) >= 3 else "translator"
 
 

@@ -108,6 +108,11 @@ class Recording:
     source: str = ""
     padding: str = "either"  # what the file declares: "masked", "read", or either is right
 
+    @property
+    def wavers(self) -> bool:
+        """Whether one input has several outputs, so that two runs say nothing about each other."""
+        return self.unsteady or self.conditions.get("later", 0.0) > 1e-9
+
     def to_bytes(self) -> bytes:
         """Bytes from which ``recording_reader`` makes it again; equal arrays are sent once."""
         arrays: dict[tuple[str, tuple[int, ...], bytes], int] = {}

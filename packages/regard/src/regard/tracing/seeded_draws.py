@@ -18,7 +18,7 @@ from regard.tracing.constructor_arguments import LONGEST, PLACES, SIZES
 
 SHAPES = ((3, PLACES), (4, 5))  # sentences, places: traced
 LONG = (1, LONGEST)
-FRESH = ((1, 1), (2, 3), (5, PLACES), (1, 6), LONG)  # outputs only
+FRESH = ((1, 1), (2, 3), (5, PLACES), (1, 6), (70, 3), LONG)  # outputs only
 FIRST_WORD = 4  # ids below are markers in many vocabularies
 VALUE_WIDTH = 13  # unlike the keys' width
 LOSS_WORDS = 11

@@ -57,7 +57,10 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         name = func._schema.name.partition("::")[2]
         tensors = [t for t in _flatten((*args, *kwargs.values())) if isinstance(t, Tensor)]
-        inputs = tuple(self.node(t, keep=not _is_view(func)) for t in tensors)
+        row = name == "select" and self._has_just_read(args[-1])
+        inputs = tuple(self.node(t, keep=row or not _is_view(func)) for t in tensors)
+        if row:  # table[word]: the word was made a plain number first
+            name, inputs = "index", inputs + self.events[-1].inputs
         plain = tuple(p for p in _flatten((*args, *kwargs.values())) if isinstance(p, (bool, int, float)))
         out = _run_without_dropout(name, func, args, kwargs)
         kind = "random" if name in DRAWS else "moves" if _is_view(func) or name in COPIES else ""
@@ -71,13 +74,19 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         return out
 
+    def _has_just_read(self, number: Any) -> bool:
+        """Whether the last operation made a plain number of a tensor, and it is this one."""
+        last = self.events[-1] if self.events else None
+        value = self.nodes[last.inputs[0]].value if last and last.op == "_local_scalar_dense" else None
+        return value is not None and value.item() == number
+
     def enter(self, tensor: Tensor) -> None:
         """An input of the model: what depends on it is live."""
         self._add(tensor, live=True, parameters=(), keep=True)
 
     def node(self, tensor: Tensor, *, keep: bool = True) -> int:
         """The tensor's node; a new one where somebody has written into its memory since."""
-        storage = _storage(tensor)
+        storage = storage_of(tensor)
         if id(tensor) not in self.known:
             name = self.names.get(id(tensor)) or ("unregistered" if tensor.requires_grad else None)
             return self._add(tensor, live=False, parameters=(name,) if name else (), keep=keep)
@@ -113,7 +122,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             else Node(live=live, parameters=parameters, shape=tuple(tensor.shape))
         )
         self.known[id(tensor)] = len(self.nodes) - 1
-        self.seen[id(tensor)] = self.versions.get(_storage(tensor), 0)
+        self.seen[id(tensor)] = self.versions.get(storage_of(tensor), 0)
         return len(self.nodes) - 1
 
     def _node(self, tensor: Tensor, *, live: bool, parameters: tuple[str, ...]) -> Node:
@@ -134,7 +143,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for argument in schema.arguments:
             target = given.get(argument.name)
             if argument.alias_info is not None and argument.alias_info.is_write and isinstance(target, Tensor):
-                storage = _storage(target)
+                storage = storage_of(target)
                 self.versions[storage] = self.versions.get(storage, 0) + 1
                 self.written.setdefault(storage, []).extend(outputs)
                 self.seen[id(target)] = self.versions[storage]
@@ -148,7 +157,7 @@ def _flatten(values: Any) -> Iterator[Any]:
             yield value
 
 
-def _storage(tensor: Tensor) -> int:
+def storage_of(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 

@@ -20,11 +20,12 @@ SEEN_IN_THE_FIRST_TIER = {
     "right only below 210 tokens", "right only in float64", "norm without gain at first",
     "the first sentence's mask for all",
 }  # fmt: skip
-QUICK = {"addcmul_norm", "output_matrix_in_slices", "nano"}
+QUICK = {"addcmul_norm", "output_matrix_in_slices", "nano", "functional_call"}
 
 
 def outcome(path: Path, text: str) -> str:
-    name = re.findall(r"^class (\w+)", text, re.MULTILINE)[-1]
+    whole = re.findall(r"^(?:class|def) (TransformerTranslator)\b", text, re.MULTILINE)  # some are made by a function
+    name = (whole or re.findall(r"^class (\w+)", text, re.MULTILINE))[-1]
     try:
         report = check_transformer(f"{path}:{name}", hints=2, limit=60)
     except CouldNotFindOut:
@@ -75,6 +76,27 @@ def test_no_edit_that_makes_it_wrong_is_called_right(row: dict[str, Any], tmp_pa
     path = tmp_path / f"{row['model']}.py"
     path.write_text(text)
     assert outcome(path, text) != "right"
+
+
+WRONG_AT_TIMES = {  # a model that knows when it is looked at: when its places are exchanged, and what that is called
+    "self.training": "only-in-eval",
+    "x.dtype == torch.float32": "only-in-float64",
+    "self.training and x.dtype == torch.float32 and torch.is_grad_enabled()": "only-outside-training",
+    "B > 16": "differs-on-a-shape",
+    "next(self.calls) > 12": "changes-with-calls",
+}
+
+
+@pytest.mark.parametrize(("when", "name"), WRONG_AT_TIMES.items())
+def test_a_model_that_is_right_only_where_it_is_looked_at_is_named(when: str, name: str, tmp_path: Path) -> None:
+    text = next(one for one in MODELS if one.stem == "fused_sdpa").read_text()
+    assert text.count("return self.lm_head(x)") == text.count("self.p = dropout") == 1
+    text = text.replace("return self.lm_head(x)", f"return self.lm_head(x.flip(1) if {when} else x)")
+    text = text.replace("self.p = dropout", "self.p, self.calls = dropout, __import__('itertools').count()")
+    path = tmp_path / "sometimes.py"
+    path.write_text(text)
+    report = check_transformer(f"{path}:TransformerTranslator", hints=2, limit=60)
+    assert [one.name for one in report.diagnosis.mistakes] == [name]
 
 
 def test_a_notebook_is_taken_and_nothing_but_its_definitions_is_run(tmp_path: Path) -> None:

@@ -10,9 +10,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from regard.coursework.checker.comparison import Match
+from regard.coursework.checker.findings import find_findings
 from regard.coursework.checker.part_diagnosis import judge
 from regard.errors import InputError
 from regard.tracing.constructor_arguments import build
+from regard.tracing.dataflow import Dataflow
+from regard.tracing.parameter_roles import find_roles
 from regard.tracing.part_recorder import kind_of, record
 
 
@@ -421,6 +425,77 @@ def test_a_strange_loss_gets_no_name() -> None:
     found = judge(record(lambda scores, targets: (scores**2).mean()))
     assert not found.explained
     assert found.mistakes == ()
+
+
+def test_what_hangs_on_a_class_and_is_never_read_is_no_mistake() -> None:
+    class Patterned(nn.Linear):
+        def __init__(self, d_model):
+            super().__init__(d_model, d_model)
+            self.acts = {"relu": nn.ReLU()}
+            self.pattern = [nn.Linear(d_model, d_model, device="meta")]
+            self.inside = [nn.Linear(d_model, d_model)]
+
+        def forward(self, x):
+            return super().forward(self.acts["relu"](x))
+
+    class Hidden(Patterned):
+        def forward(self, x):
+            return super().forward(self.inside[0](x))
+
+    assert record(Patterned).unregistered == ()
+    assert record(Hidden).unregistered == ("inside",)
+
+
+def test_a_function_that_makes_a_model_is_no_loss_and_even_heads_are_tried() -> None:
+    def make_model(source_words, target_words, width=30, heads=3):
+        class Pairs(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rows, self.out = nn.Embedding(source_words, width), nn.Linear(width, target_words)
+
+            def forward(self, ids):
+                return self.out(self.rows(ids).unflatten(-1, (heads, -1, 4)).flatten(2))
+
+        return Pairs()
+
+    assert kind_of(make_model) == "translator"
+    assert record(make_model).sizes["width"] == 24
+    with pytest.raises(InputError, match=r"make_rows\(width=22\) failed.*8"):
+        build(make_rows)
+
+
+def make_rows(width):
+    raise ValueError(f"{width} is no multiple of 8 that I like")
+
+
+def test_a_row_whose_number_was_made_plain_is_looked_up() -> None:
+    class Loop(nn.Module):
+        def __init__(self, source_words, target_words, width):
+            super().__init__()
+            self.rows, self.out = nn.Embedding(source_words, width), nn.Linear(width, target_words)
+
+        def forward(self, ids):
+            return self.out(torch.stack([torch.stack([self.rows.weight[word] for word in one]) for one in ids]))
+
+    run = record(Loop).runs[0]
+    assert [anchor.kind for anchor in Dataflow(run).anchors] == ["tokens", "linear"]
+
+
+def test_half_precision_is_seen_without_a_role() -> None:
+    class Half(nn.Module):
+        def __init__(self, d_model, d_ff):
+            super().__init__()
+            self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+        def forward(self, x):
+            return self.down(self.up(x).relu().half().to(x.dtype))
+
+    found = judge(record(Half))
+    assert not found.answer
+    recording = record(Half)
+    roles = find_roles(recording, whole=False)
+    match = Match(complete=False, mistakes=(), switches={}, reached=0, roles=roles)
+    assert "half-precision" in [one.name for one in find_findings(recording, match, stages=("feed-forward",))]
 
 
 # what cannot be checked

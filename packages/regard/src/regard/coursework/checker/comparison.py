@@ -28,7 +28,6 @@ class Match:
     reached: int
     roles: Roles
     tolerance: float = EXACT
-    seconds: float = 0.0
 
     def mistake_at(self, step: str) -> str:
         """The name of the mistake that stands at a step, "" where none does."""

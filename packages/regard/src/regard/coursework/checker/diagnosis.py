@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -28,7 +27,6 @@ from regard.results import Result
 from regard.tracing.parameter_roles import Place, Roles, find_roles
 from regard.tracing.recording import Failure, Recording
 
-WIDTH = 100
 CANDIDATES = 150  # of roles that are tried where dataflow does not tell them
 
 
@@ -69,7 +67,6 @@ class Diagnosis(Result):
     raised: Failure | None = None
     difference: float | None = None  # on the smallest input that shows one, where nothing explains it
     smallest: tuple[int, ...] | None = None
-    seconds: float = 0.0
     not_observable: tuple[str, ...] = field(default=())
     unread: str = ""  # what could not be followed, and how to write it; then nothing is said about right or wrong
 
@@ -83,26 +80,9 @@ class Diagnosis(Result):
         return next((stage for stage, verdict in self.parts.items() if verdict == "differs"), None)
 
     def __str__(self) -> str:
-        lines = [self.headline()]
-        lines += [f"  {stage:<22} {verdict}" for stage, verdict in self.parts.items()]
-        lines += [_fold(f"{number}. {one}") for number, one in enumerate(self.mistakes, 1)]
-        lines += [_fold(self.difference_sentence())] if self.difference_sentence() else []
-        lines += [_fold(f"Note: {note}.") for note in self.notes]
-        return "\n".join(lines)
-
-    def headline(self) -> str:
-        """One sentence: right, how many mistakes, or that nothing explains it."""
-        if self.unread:
-            return f"{self.name}: {self.unread}"
-        if self.answer:
-            return f"{self.name}: every part equals the reference."
-        count = f"{len(self.mistakes)} mistake{'s' * (len(self.mistakes) != 1)}"
-        if self.raised is not None:
-            return f"{self.name}: forward does not finish ({self.raised})."
-        if self.explained:
-            them = "it" if len(self.mistakes) == 1 else "them"
-            return f"{self.name}: {count}; with {them} the reference gives your numbers."
-        return f"{self.name}: not right" + (f"; {count} found so far." if self.mistakes else ".")
+        lines = [self.name, *(f"{stage}: {verdict}" for stage, verdict in self.parts.items())]
+        lines += [self.unread, self.difference_sentence(), *map(str, self.mistakes), *self.notes]
+        return "\n".join(line for line in lines if line)
 
     def difference_sentence(self) -> str:
         """Where the numbers part from everything known, and by how much."""
@@ -128,10 +108,6 @@ TWINS = {  # the same with queries and keys exchanged, which nobody can see from
     "weights-turned": "the softmax over the queries instead of the keys",
     "softmax-over-queries": "the weights transposed before they meet the values",
 }
-
-
-def _fold(text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def diagnose(
@@ -189,7 +165,6 @@ def diagnose(
         raised=raised,
         difference=difference,
         smallest=smallest,
-        seconds=match.seconds,
         unread=unread,
         not_observable=("which of the two is called queries and which keys", "the order of the heads"),
     )
@@ -198,7 +173,8 @@ def diagnose(
 CERTAIN = {  # findings that rest on no role
     "unregistered", "dropout-in-eval", "random-in-forward", "unsteady", "fails-on-a-shape", "nan", "mask-thrown-away",
     "sentences-mixed", "positions-missing", "mask-hides-future", "only-in-eval", "only-without-gradients",
-    "only-in-float64",
+    "only-in-float64", "only-outside-training", "changes-with-calls", "half-precision",
+    "reads-itself-only",
 }  # fmt: skip
 READABLE = {  # a way to write each part that is always understood, and where to look for it
     "embedding": ("x = tokens(ids) + positions(torch.arange(T))", ("tokens", "positions")),
@@ -351,9 +327,10 @@ def _departures(match: Match) -> Iterator[str]:
     chosen = [one for name in ("first norm", "second norm") if isinstance(one := match.switches.get(name), NormChoice)]
     if any(one.kind == "layer, eps outside" for one in chosen):
         yield "a norm adds its small number outside the root: sqrt(variance) + eps, where sqrt(variance + eps) is asked"
-    large = [one.eps for one in chosen if one.eps > 1e-4]
+    large = [one for one in chosen if one.eps > 1e-4]
     if large:
-        yield f"a norm adds {large[0]:g} to the variance, where 1e-05 is usual"
+        to = "deviation" if large[0].kind.endswith("eps outside") else "variance"
+        yield f"a norm adds {large[0].eps:g} to the {to}, where 1e-05 is usual"
 
 
 def _difference(

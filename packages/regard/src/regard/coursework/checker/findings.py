@@ -40,7 +40,7 @@ class Finding:
 def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]) -> list[Finding]:
     """Everything that the structure says, in the order of the parts."""
     looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [
-        _find_unregistered,
+        unregistered_findings,
         _random_draws,
         _discarded_results,
     ]
@@ -48,16 +48,12 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
         looks += [_missing_attention, _slices, _shared_matrices, _shared_norms, _half_norms, _unused_parameters, _heads]
     if "feed-forward" in stages:
         looks += [_feed_forward_missing, _biases]
-    looks += [_odd_operations, _gradients, _conditions]
+    looks += [_odd_operations, _few_digits, _gradients, _conditions]
     findings = [finding for look in looks for finding in look(recording, match)]
     return findings + list(_other_shapes(recording, match, stages))
 
 
-def _find_unregistered(recording: Recording, match: Match) -> Iterator[Finding]:
-    return unregistered_findings(recording)
-
-
-def unregistered_findings(recording: Recording) -> Iterator[Finding]:
+def unregistered_findings(recording: Recording, match: Match | None = None) -> Iterator[Finding]:
     """Tensors and layers that hang on the model and that torch does not see."""
     for name in recording.unregistered:
         yield Finding(
@@ -323,6 +319,34 @@ def _odd_operations(recording: Recording, match: Match) -> Iterator[Finding]:
         )
 
 
+def _few_digits(recording: Recording, match: Match) -> Iterator[Finding]:
+    """Numbers that leave an operation with 11 bits or fewer, where they came with more: float16, or bfloat16."""
+    run = recording.runs[0]
+    for event in () if match.complete else run.events:
+        values = [run.nodes[node].value for node in (*event.inputs, *event.outputs) if run.nodes[node].live]
+        if (
+            len(event.inputs) == 1
+            and len(values) == 2
+            and _has_few_digits(values[1])
+            and not _has_few_digits(values[0])
+        ):
+            yield Finding(
+                name="half-precision",
+                said="numbers are cut to 16 bits here (float16 or bfloat16)",
+                instead="float32 throughout; autocast, outside of the model, is for speed",
+                place=_place(event),
+            )
+            return
+
+
+def _has_few_digits(value: Array | None) -> bool:
+    """Whether many different numbers all have at most 11 significant bits."""
+    if value is None or value.dtype.kind != "f" or not np.isfinite(value).all():
+        return False
+    share, _ = np.frexp(value)
+    return bool(np.unique(share).size > 20 and np.array_equal(share, np.round(share * 2**11) / 2**11))
+
+
 def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     wrong = []
     # differences of so small a step drown in float32, which an unexplained model may well use inside
@@ -330,7 +354,7 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     drowned = any(
         one.cost and (one.step == "mask" or _largest_number(recording.runs[0]) > 1e3) for one in match.mistakes
     )
-    blurred = recording.unsteady or match.tolerance > EXACT or not match.complete or drowned
+    blurred = recording.wavers or match.tolerance > EXACT or not match.complete or drowned
     for slope in () if blurred else recording.slopes:
         allowed = slope.scale + 1e-4 * max(abs(slope.differences), abs(slope.backward or 0.0))
         if not abs((slope.backward or 0.0) - slope.differences) <= allowed and np.isfinite(slope.differences):
@@ -357,11 +381,13 @@ CONDITIONS = {  # how far from itself a model may be; what it is called, and how
     "gradients": (1e-9, "only-without-gradients", "the scores are others when gradients are on"),
     "train": (1e-9, "only-in-eval", "in train() the scores are others than in eval(), with no dropout at all"),
     "float32": (1e-4, "only-in-float64", "in float32, as it will be trained, the scores are others, or forward fails"),
+    "training": (1e-4, "only-outside-training", "in train(), in float32 and with gradients, the scores are others"),
+    "later": (1e-9, "changes-with-calls", "the same input has other scores after some calls than at first"),
 }
 
 
 def _conditions(recording: Recording, match: Match) -> Iterator[Finding]:
-    """Right in float64 and eval() only: measured on the model against itself."""
+    """Right in float64, in eval() or at first only: measured on the model against itself."""
     normed_by_batch = any("batch_norm" in event.op for event in recording.runs[0].events)
     for condition, (allowed, name, said) in CONDITIONS.items():
         if recording.conditions.get(condition, 0.0) > allowed and not recording.unsteady and not normed_by_batch:
@@ -386,6 +412,13 @@ def _between_sentences_and_places(measured: dict[str, float]) -> Iterator[Findin
             instead="add row t of the table at place t",
             stage="embedding",
         )
+    elif measured["future"] == 0 == measured["past"]:
+        yield Finding(
+            name="reads-itself-only",
+            said="the scores of a place depend on its own word alone: attention brings nothing from the other places",
+            instead="each query meets the keys of all places, and the softmax goes over them",
+            stage="attention",
+        )
     elif measured["future"] == 0:
         yield Finding(
             name="mask-hides-future",
@@ -396,7 +429,7 @@ def _between_sentences_and_places(measured: dict[str, float]) -> Iterator[Findin
 
 
 def _other_shapes(recording: Recording, match: Match, stages: tuple[str, ...]) -> Iterator[Finding]:
-    if recording.runs[0].raised is not None or recording.unsteady:
+    if recording.runs[0].raised is not None or recording.wavers:
         return
     for run in recording.fresh:
         shape = tuple(next(iter(run.inputs.values())).shape[:2])

@@ -10,7 +10,6 @@ The limit counts tries, not seconds, so that what is found does not depend on ho
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -359,18 +358,17 @@ def affordable_tries(recording: Recording) -> int:
 
 def find_match(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tries: int = TRIES) -> Match:
     """Search with the roles as they are and with queries and keys exchanged; then again for float32 inside."""
-    start = time.process_time()
     best: Match | None = None
     for tolerance in (EXACT, SINGLE):
         search = Search(roles, recording, stages, tolerance=tolerance, tries=tries)
         if best is not None and is_crowded(search.there[0], tolerance):
             break
         if recording.runs[0].raised is not None:
-            return _match(search, search.furthest_branch(written=False), complete=False, start=start)
+            return _match(search, search.furthest_branch(written=False), complete=False)
         end = search.best_branch()
         search.left = tries // 5
         branch = end if end is not None else search.furthest_branch(written=True)
-        one = _match(search, branch, complete=end is not None, start=start)
+        one = _match(search, branch, complete=end is not None)
         if one.complete:
             return one
         best = one if best is None or one.reached > best.reached else best
@@ -440,7 +438,7 @@ def _wrong_norms(pair: Choice) -> Iterator[Choice]:
             yield Choice(switches={**pair.switches, **switches}, mistakes=pair.mistakes + named)
 
 
-def _match(search: Search, branch: Branch, *, complete: bool, start: float) -> Match:
+def _match(search: Search, branch: Branch, *, complete: bool) -> Match:
     return Match(
         complete=complete,
         mistakes=branch.choice.mistakes,
@@ -448,5 +446,4 @@ def _match(search: Search, branch: Branch, *, complete: bool, start: float) -> M
         reached=branch.stage,
         roles=branch.roles,
         tolerance=search.tolerance,
-        seconds=time.process_time() - start,
     )

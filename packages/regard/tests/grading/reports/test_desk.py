@@ -111,7 +111,7 @@ def test_the_page_shows_question_code_and_counterexample_and_keys_mark_and_undo(
     assert page.text_content("#answer").startswith("def average_of_two(")
     assert "close to (v_a + v_b)/2" in page.text_content("#text")
     page.keyboard.press("b")
-    page.wait_for_selector("#done:has-text('1 blank answers got 0')")
+    page.wait_for_selector("#done:has-text('1 blank answer got 0')")
     page.wait_for_selector("body[data-busy=no]")
     assert [row["student"] for row in json.loads((desk.folder / "by-hand.json").read_text())["marks"]] == ["hal"]
     page.keyboard.press("u")

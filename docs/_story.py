@@ -22,8 +22,8 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     return files
 
 
-# What the theme leaves out for those who do not see the page, or have no mouse: the search has no name, the buttons of
-# all code blocks and the parts of a contents list are landmarks of one name, an empty cell of a table's head is called a
+# What the theme leaves out for those who do not see the page, or have no mouse: the search has no name, the buttons
+# of code blocks and the parts of a contents list are landmarks of one name, an empty cell of a table head is called a
 # head, and what is wider than a telephone is not scrolled by the arrow keys.
 NAMES_AND_KEYS = """<script>{
 const complete = () => {

@@ -19,6 +19,7 @@ from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Limits
 from regard.grading.reports.desk import Desk
 from regard.grading.reports.grades_folder import write_marks
+from regard.grading.reports.marking_form import marking_data
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox.jail import Tier
@@ -86,6 +87,15 @@ def test_a_decision_that_does_not_fit_changes_nothing(desk, rows, message):
     with pytest.raises(InputError, match=message):
         ask(desk, "decide", rows=[good, *rows] if isinstance(rows, list) else rows)
     assert not (desk.folder / "by-hand.json").exists()
+
+
+def test_the_code_of_a_notebook_is_its_cells(graded):
+    pile, folder = graded
+    data = marking_data(pile, grade(pile, folder, jail=Tier.NONE, workers=1), {})
+    (item,) = [one for one in data["items"] if (one["student"], one["question"]) == ("chi", "3")]
+    assert item["code"]
+    assert item["answer"].startswith("def weights_are_a_distribution(scores):")
+    assert "_cells" not in item["answer"]
 
 
 def test_nobody_without_the_cookie_sees_marks(desk):

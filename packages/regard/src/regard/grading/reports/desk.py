@@ -90,7 +90,7 @@ class Desk(LocalServer):
             marks = self.marks()
             if name == "publish":
                 marks = write_marks(self.folder, self.pile, marks, open_marks=said.get("open") is True, jail=self.jail)
-            written = f"Wrote students/, class.html, marks.csv{', moodle.csv and canvas.csv' * marks.exported} to {self.folder}."
-            if not marks.exported:
-                written += " " + marks.export_refusal("Decide above, or tick the box to write them as they are.")
+            files = f"students/, class.html, marks.csv{', moodle.csv and canvas.csv' * marks.exported}"
+            left = "" if marks.exported else " " + marks.export_refusal("above, or tick the box")
+            written = f"Wrote {files} to {self.folder}.{left}"
             return {"html": "".join(class_sections(marks, links=True)), "said": written, "open": marks.open}

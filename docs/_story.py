@@ -22,14 +22,23 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     return files
 
 
-# What the theme leaves out for those who do not see the page: the search has no name, the buttons of all code
-# blocks are landmarks of one name, and an empty cell of a table's head is called a head.
-LANDMARK_NAMES = """<script>new MutationObserver(() => document.querySelectorAll("nav.md-code__nav:not([aria-label])")
-.forEach((one) => one.setAttribute("aria-label", "Copy " + one.firstChild.dataset.clipboardTarget)))
-.observe(document.body, {childList: true, subtree: true})</script>"""
+# What the theme leaves out for those who do not see the page, or have no mouse: the search has no name, the buttons
+# of code blocks and the parts of a contents list are landmarks of one name, an empty cell of a table head is called a
+# head, and what is wider than a telephone is not scrolled by the arrow keys.
+NAMES_AND_KEYS = """<script>{
+const complete = () => {
+  for (const one of document.querySelectorAll("nav.md-code__nav:not([aria-label])"))
+    one.setAttribute("aria-label", "Copy " + one.firstChild.dataset.clipboardTarget);
+  for (const one of document.querySelectorAll(".md-typeset__scrollwrap, div.formula, :is(p, li, td):has(math)"))
+    if (one.scrollWidth > one.clientWidth && getComputedStyle(one).overflowX === "auto") one.tabIndex = 0;
+};
+new MutationObserver(complete).observe(document.body, {childList: true, subtree: true});
+for (const name of ["load", "resize", "toggle"]) addEventListener(name, complete, true);
+}</script>"""
 
 
 def on_post_page(output: str, **_: Any) -> str:
     """Called by mkdocs with each page."""
-    output = re.sub(r"<th(?: [^>]*)?>\s*</th>", "<td></td>", output).replace("</body>", LANDMARK_NAMES + "</body>")
+    output = re.sub(r"<th(?: [^>]*)?>\s*</th>", "<td></td>", output).replace("</body>", NAMES_AND_KEYS + "</body>")
+    output = re.sub(r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', output)
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)

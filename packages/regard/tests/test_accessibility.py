@@ -33,10 +33,10 @@ pytestmark = [
 ]
 
 
-def violations(browser, address, *, enter=None, ready="body"):  # noqa: F811
-    """What axe finds on a page at two widths, one of them dark."""
+def violations(browser, address, *, enter=None, ready="body", sizes=SIZES, unfold=False):  # noqa: F811
+    """What axe finds on a page at two widths, one of them dark; ``unfold``: with all that is folded opened."""
     found = []
-    for width, theme in SIZES:
+    for width, theme in sizes:
         # the pages' own policy lets no script in: that of the test comes from outside
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True, reduced_motion="reduce"
@@ -47,6 +47,8 @@ def violations(browser, address, *, enter=None, ready="body"):  # noqa: F811
             page.goto(enter)
         page.goto(address)
         page.wait_for_selector(ready)
+        if unfold:
+            page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         page.evaluate(AXE.read_text(encoding="utf-8"))
         for one in page.evaluate("(rules) => axe.run(document, rules)", RULES)["violations"]:
             found += [f"{width} {theme}: {one['id']}: {node['html'][:200]}" for node in one["nodes"]]

@@ -16,6 +16,7 @@ import pytest
 from lab_browser import browser  # noqa: F401
 from places import ROOT
 from processes import PATIENCE
+from test_accessibility import AXE, SIZES, violations
 
 pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'regard[docs]'")
 
@@ -156,3 +157,37 @@ def test_the_first_page_draws_its_ten_figures_which_answer_to_hand_and_keys(site
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+# For each word that is underlined: its picture, and whether something in that is lit by the word's focus.
+LIT = """[...document.querySelectorAll(".scene > div:first-child span[data-mark]")].map((one) => {
+    one.focus();
+    const figure = one.closest(".scene").querySelector(".figure");
+    return [figure.dataset.figure, Boolean(figure.querySelector(".lit"))];
+})"""
+
+
+@pytest.mark.slow
+def test_in_every_picture_words_light_marks_and_on_paper_they_stand_side_by_side(site, page):
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_selector("[data-figure=future] svg")
+    lit = page.evaluate(LIT)
+    assert len({figure for figure, _ in lit}) == 10
+    assert all(is_lit for _, is_lit in lit), lit
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 1000})  # paper between its margins
+    for scene in page.locator(".scene").all():
+        words, figure = (scene.locator("> div").nth(place).bounding_box() for place in (0, 1))
+        assert figure["x"] >= words["x"] + words["width"]
+        assert figure["height"] < 500
+    assert not page.locator(".figure .slide").first.is_visible()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not AXE.exists(), reason="axe is not installed: make check-javascript")
+def test_axe_finds_nothing_on_any_page(site, browser):  # noqa: F811
+    found = []
+    for number, path in enumerate(sorted(site.rglob("*.html"))):
+        sizes = SIZES if path.name == "index.html" else [SIZES[number % 2]]
+        found += [f"{path.name} {one}" for one in violations(browser, path.as_uri(), sizes=sizes, unfold=True)]
+    assert not found

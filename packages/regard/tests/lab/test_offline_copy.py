@@ -66,6 +66,11 @@ def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
     assert (said.pages, said.size) == (["copy", "rank"], size)
     assert f"{size / 1e6:.1f} MB" in str(said)
     assert size < 1_500_000
+    assert not re.search(r"^ *//", (tmp_path / "out" / "files" / "lab.js").read_text(), re.MULTILINE)  # comments
+    sheet.goto((tmp_path / "out" / "404.html").as_uri())
+    assert "the pages are copy, rank" in sheet.text_content("main")
+    sheet.click("text=Go to the start")
+    settled(sheet)
     sheet.goto((tmp_path / "out" / "index.html").as_uri())
     settled(sheet)
     start = copy.PAGE.answer(State({}, start=copy.PAGE.start))

@@ -3,6 +3,7 @@
 | file | what |
 |---|---|
 | ``index.html``, ``copy.html``, ... | the pages; the first is also the index |
+| ``404.html`` | what many web hosts show for an address that is not there |
 | ``files/`` | the style sheet with its font in it, the chart library, and all scripts as one |
 | ``data/PAGE-N.js`` | the answers of one grid of states (:mod:`regard.lab.grids`), packed |
 
@@ -31,13 +32,13 @@ from regard.lab.server import Lab, static_files
 from regard.progress import Progress
 from regard.results import Result, plain
 from regard.strict_json import JsonObject
+from regard.web.access import refusal_page
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (async function|function|const|class) (\w+)", re.MULTILINE)
+COMMENT = re.compile(r"^ *(?://.*|/\*\*(?s:.)*?\*/)\n", re.MULTILINE)
 LEFT = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
 HEAD = '"use strict";\nconst modules = {};\nconst importModule = (name) => Promise.resolve(modules[name]);\n'
-
-
 MARK = '<meta name="generator" content="regard lab export">'
 # No frame, no form, no connection: what a mistake of ours could not do either.
 POLICY = "connect-src 'none'; form-action 'none'; base-uri 'none'; object-src 'none'"
@@ -92,6 +93,8 @@ def export(
                 letters = _pack_answers(_answers(lab, name, grid, counted))
                 files[f"data/{name}-{index}.js"] = f'regardStored.put({index}, "{letters}");\n'.encode()
         files["index.html"] = files[f"{next(iter(held))}.html"]
+        lost = refusal_page(f"There is no such page here; the pages are {', '.join(held)}.", "index.html")
+        files["404.html"] = lost.replace(STYLES, "files/lab.css").encode()
     _write_files(out, files)
     return LabExport(folder=str(out), pages=list(held), states=total, size=sum(map(len, files.values())))
 
@@ -214,9 +217,7 @@ def _shared_files(lab: Lab, *, inside: bool = False) -> dict[str, bytes]:
 def _page(lab: Lab, name: str, held: Sequence[Grid]) -> str:
     """The frame of a page, with files beside it in the place of the server's, and which states it holds."""
     text = lab.frame(name).decode()
-    text = re.sub(r'\s*<link rel="modulepreload"[^>]*>', "", text)
-    text = re.sub(r'\s*<script defer src="/charts/uPlot.iife.js"></script>', "", text)
-    text = re.sub(r'\s*<script type="module" src="/lab.js"></script>', "", text)
+    text = re.sub(r'\s*(<link rel="modulepreload"[^>]*>|<script (defer|type="module") src[^>]*></script>)', "", text)
     text = re.sub(r'href="/(?:\w+/)?([\w.]+\.\w+)"', r'href="files/\1"', text)
     stored = {"page": name, "actions": page_actions(name), "grids": [grid.to_dict() for grid in held]}
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -280,7 +281,7 @@ def bundle(names: Sequence[str]) -> str:
 def _add(name: str, done: dict[str, str]) -> None:
     if name in done:
         return
-    text = static_files()[name].read_text(encoding="utf-8")
+    text = COMMENT.sub("", static_files()[name].read_text(encoding="utf-8"))
     for _, source in IMPORT.findall(text):
         _add(_resolve_import(source, name), done)
     done[name] = f'modules["{name}"] = (() => {{\n{_body(text, name)}}})();'

@@ -283,7 +283,7 @@ def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     assert "default-src 'none'" in page
     assert marks.rows[0].open == 1
     twice = replace(marks, rows=(marks.rows[0], replace(marks.rows[0], student="bob", by="ada")))
-    assert "2: 1 written, for marking.html" in class_page(twice)  # of a group, once
+    assert "2: 1 written, to be marked" in class_page(twice)  # of a group, once
     assert ": no mark stands yet" in class_page(marks)
     saved = {"assignment": "week 3", "marks": [{"student": "ada", "question": "2", "ticks": [True, False]}]}
     (tmp_path / "written.json").write_text(json.dumps(saved))

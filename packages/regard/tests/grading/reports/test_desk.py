@@ -20,6 +20,7 @@ from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Limits
 from regard.grading.reports.desk import Desk
 from regard.grading.reports.grades_folder import write_marks
+from regard.grading.reports.marking_form import marking_data
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox.jail import Tier
@@ -89,6 +90,15 @@ def test_a_decision_that_does_not_fit_changes_nothing(desk, rows, message):
     assert not (desk.folder / "by-hand.json").exists()
 
 
+def test_the_code_of_a_notebook_is_its_cells(graded):
+    pile, folder = graded
+    data = marking_data(pile, grade(pile, folder, jail=Tier.NONE, workers=1), {})
+    (item,) = [one for one in data["items"] if (one["student"], one["question"]) == ("chi", "3")]
+    assert item["code"]
+    assert item["answer"].startswith("def weights_are_a_distribution(scores):")
+    assert "_cells" not in item["answer"]
+
+
 def test_nobody_without_the_cookie_sees_marks(desk):
     for place in ("/", "/students/ben.html", "/class"):
         line = http.client.HTTPConnection("127.0.0.1", desk.port, timeout=PATIENCE)
@@ -112,7 +122,7 @@ def test_the_page_shows_question_code_and_counterexample_and_keys_mark_and_undo(
     assert page.text_content("#answer").startswith("def average_of_two(")
     assert "close to (v_a + v_b)/2" in page.text_content("#text")
     page.keyboard.press("b")
-    page.wait_for_selector("#done:has-text('1 blank answers got 0')")
+    page.wait_for_selector("#done:has-text('1 blank answer got 0')")
     page.wait_for_selector("body[data-busy=no]")
     assert [row["student"] for row in json.loads((desk.folder / "by-hand.json").read_text())["marks"]] == ["hal"]
     page.keyboard.press("u")

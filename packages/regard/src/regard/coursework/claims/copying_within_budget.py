@@ -145,7 +145,7 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
         figure,
         title="How much of the budget $2 ln(n/eps)$ the worst keys need",
         xlabel="$n$, number of keys",
-        ylabel="needed $/ budget$",
+        ylabel="needed / budget",
         xscale="log",
         ylim=(0, 1.05),
     )

@@ -175,7 +175,7 @@ def check_embedding(*, seed: int) -> Verdict:
             correction="none",
         )
     return holds(
-        f"exact comparison of all {WORDS} $x {len(places)}$ pairs of token and place",
+        f"exact comparison of all {WORDS * len(places)} pairs of token and place",
         "The input of the layer is E[token] $+$ P[place], two tables of numbers that are learned: nothing else.",
     )
 

@@ -247,7 +247,7 @@ class ClassMarks(Result):
         )
         lines += ["", self._summary()]
         lines += [_damaged_lines_note(self.damaged)] if self.damaged else []
-        lines += [f"Often: {question}, {many} times: {name}" for question, name, many in self.mistakes[:3] if many > 1]
+        lines += [f"Question {where}, {many} students: {name}" for where, name, many in self.mistakes[:3] if many > 1]
         lines += [f"{row.student} was not graded: {row.refused}" for row in self.rows if row.refused]
         lines += (
             ["", "Changed since the marks before:", *(f"  {line}" for line in self.changed)] if self.changed else []
@@ -256,13 +256,10 @@ class ClassMarks(Result):
         lines += [] if self.exported else [self.export_refusal()]
         return "\n".join(lines)
 
-    def export_refusal(self) -> str:
+    def export_refusal(self, where: str = "in marking.html, or give --open-marks") -> str:
         """How many open marks keep the files for course systems from being written, and what to do."""
         count = "1 mark is" if self.open == 1 else f"{self.open} marks are"
-        return (
-            f"moodle.csv and canvas.csv were not written: {count} open. Decide in marking.html, or give --open-marks "
-            "to write them as they are."
-        )
+        return f"moodle.csv and canvas.csv were not written: {count} open. Decide {where} to write them as they are."
 
     def _table(self) -> str:
         ids = [task.id for task in self._assignment.tasks]

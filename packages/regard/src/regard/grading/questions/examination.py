@@ -150,7 +150,7 @@ def pattern(reason: str) -> str:
     """
     kept = re.sub(r"^\S+?\.(py|ipynb)(:\w+)?:? ", "", reason).partition(" (for ")[0]
     kept = re.sub(r"^(failed|cannot be imported): ((cell \d+, )?line \d+: )?", "", kept)
-    kept = re.sub(r" for \w+ of shape .*?(?=, not |; )", "", kept)
+    kept = re.sub(r"^with [^,;]*, | for \w+ of shape .*?(?=, not |; )", "", kept)
     kept = kept.removesuffix("; fix it first.")
     kept = re.sub(r"np\.array\(.*?\)(?= |$|;)", "...", kept)
     kept = re.sub(rf" = {NUMBER}(?![\w/(])", "", kept)  # a value; its name and the bound's formula stay

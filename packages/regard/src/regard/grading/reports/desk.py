@@ -90,6 +90,7 @@ class Desk(LocalServer):
             marks = self.marks()
             if name == "publish":
                 marks = write_marks(self.folder, self.pile, marks, open_marks=said.get("open") is True, jail=self.jail)
-            files = "students/, class.html, marks.csv, moodle.csv and canvas.csv"
-            written = f"Wrote {files} to {self.folder}." if marks.exported else marks.export_refusal()
+            files = f"students/, class.html, marks.csv{', moodle.csv and canvas.csv' * marks.exported}"
+            left = "" if marks.exported else " " + marks.export_refusal("above, or tick the box")
+            written = f"Wrote {files} to {self.folder}.{left}"
             return {"html": "".join(class_sections(marks, links=True)), "said": written, "open": marks.open}

@@ -38,6 +38,7 @@ function show() {
   byId("check").textContent = item.check || "";
   byId("check").hidden = !item.check;
   byId("answer").textContent = item.answer || "(nothing was found for this question)";
+  byId("answer").classList.toggle("code", Boolean(item.code && item.answer));
   byId("answer").hidden = Boolean(item.pages) && !item.answer;
   showPages(item);
   byId("points").value = isOverruled(item) ? own.points : "";
@@ -117,14 +118,18 @@ function storeAll(decisions, undoing) {
 }
 function undo() {
   const before = past.pop();
-  if (!before) return;
+  if (!before) return say("There is nothing to undo.");
   at = data.items.indexOf(before[0][0]);
   storeAll(before, true);
 }
 function markBlanks() {
   const blanks = data.items.filter((one) => one.blank && !isDecided(one));
-  if (blanks.length) storeAll(blanks.map((one) => [one, { ticks: one.checklist.map(() => false) }]));
-  problem = `${blanks.length} blank answers got 0; u undoes it.`;
+  if (!blanks.length) return say("No blank answer waits.");
+  storeAll(blanks.map((one) => [one, { ticks: one.checklist.map(() => false) }]));
+  say(`${blanks.length} blank ${blanks.length === 1 ? "answer" : "answers"} got 0; u undoes it.`);
+}
+function say(sentence) {
+  problem = sentence;
   showProgress();
 }
 // The desk: a decision goes into by-hand.json at once, one after the other, and the class below follows.
@@ -147,10 +152,7 @@ function send(decisions) {
     .then(() => ask("decide", { rows }))
     .then(() => ask("class", {}))
     .then(showClass)
-    .catch((error) => {
-      problem = `NOT SAVED: ${error.message} Reload the page.`;
-      showProgress();
-    })
+    .catch((error) => say(`NOT SAVED: ${error.message} Reload the page.`))
     .finally(() => (document.body.dataset.busy = "no"));
 }
 function showClass(said) {

@@ -149,8 +149,8 @@ def _answer(pile: Pile, submission: Submission, task: Task) -> str:
     """The code, from where its function begins, or the proof."""
     if task.asks_for_words:
         return words_on(pile, submission, task)
-    code = submission.code(task.function)
-    text = code[1].decode("utf-8", "replace") if code is not None else ""
+    _, source, notebook = submission.code(task.function) or ("", b"", None)
+    text = "\n\n".join(notebook.cell_texts) if notebook is not None else source.decode("utf-8", "replace")
     begin = re.search(rf"(?m)^(def|class|async def) {re.escape(task.function)}\b", text)
     return text[begin.start() :] if begin is not None else text
 
@@ -159,8 +159,8 @@ def _automatic_item(student: str, task: Task, one: TaskMark, answer: str) -> dic
     gave = one.points if one.automatic is None else one.automatic
     waits = one.status in (Status.DOUBTED.value, Status.CUT_SHORT.value, Status.NOT_RUN.value)
     example = str(one.counterexample["code"]) if one.counterexample is not None else ""
-    said = failure_in_words(one.reason, example) or "Passed every check."
-    gives = f"The check gives {gave:g} of {one.of:g}" + (f"; {one.status}." if waits else ".")
+    said = failure_in_words(one.reason, example) or "passed every check."
+    gives = f"The check gives {gave:g} of {one.of:g}" + (f" ({one.status}):" if waits else ":")
     return {
         "student": student,
         "question": one.question,
@@ -168,6 +168,7 @@ def _automatic_item(student: str, task: Task, one: TaskMark, answer: str) -> dic
         "check": "\n".join(word for word in (f"{gives} {said}", *one.notes, example) if word)[:MOST_SHOWN],
         "checklist": [],
         "keys": [],
+        "code": not task.asks_for_words,
         "answer": answer[:MOST_SHOWN],
         "of": one.of,
         "was": gave,

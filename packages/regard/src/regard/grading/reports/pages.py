@@ -140,7 +140,7 @@ def _waiting_section(marks: ClassMarks) -> str:
     """What is written, counted; the others one by one, with the reason. What a group handed in is there once."""
     open_ones = [(row, one) for row in marks.rows if not row.by for one in row.questions if one.open]
     written = Counter(one.question for _, one in open_ones if one.status == Status.BY_HAND.value)
-    lines = [f"{question}: {many} written, for marking.html" for question, many in written.items()]
+    lines = [f"{question}: {many} written, to be marked" for question, many in written.items()]
     lines += [
         f"{row.student}, {one.question}: {one.reason or one.status}"
         for row, one in open_ones

@@ -72,8 +72,10 @@ function attend() {
       return [share * query[0], share * query[1]];
     };
     picture.put("below", [
-      ...keys.map((key) => picture.line(key, along(key), { class: "perpendicular" })),
-      ...keys.map((key, i) => picture.line(mean, key, { class: "pull", "stroke-width": 1 + 5 * weights[i] })),
+      ...keys.map((key) => picture.line(key, along(key), { class: "perpendicular", "data-mark": "score" })),
+      ...keys.map((key, i) =>
+        picture.line(mean, key, { class: "pull", "data-mark": "weight", "stroke-width": 1 + 5 * weights[i] }),
+      ),
       picture.disc(mean, 8, { class: "output", "data-mark": "c" }),
     ]);
     for (const [i, one] of points.entries()) one.show(i < 3 ? bigger(weights[i]) : 6);
@@ -91,7 +93,7 @@ const COPIED = [
 function copy() {
   const points = [
     ...keyPoints(COPIED).map((one) => ({ ...one, still: true })),
-    { name: "q", mark: "q", kind: "query", at: [4, 2.5] },
+    { name: "q", mark: "q", kind: "query", at: [4.6, 1.8] },
   ];
   const enlarge = (at) => [at[0] * 4, at[1] * 4]; // keys are drawn four times as far out as they are
   for (const one of points.slice(0, 3)) one.at = enlarge(one.at);
@@ -163,7 +165,7 @@ function share() {
 }
 
 /** A slider with its label; `draw(value)` is called at once and after every movement. */
-function slide({ label, least, most, step = 1, value }, draw) {
+function slide({ label, mark = null, least, most, step = 1, value }, draw) {
   const shown = element("output", {}, String(value));
   const input = element("input", { type: "range", min: least, max: most, step, "aria-label": label });
   input.value = value;
@@ -173,7 +175,7 @@ function slide({ label, least, most, step = 1, value }, draw) {
   };
   input.addEventListener("input", change);
   draw(value);
-  return element("label", { class: "slide" }, label + " ", input, " ", shown);
+  return element("label", { class: "slide", "data-mark": mark }, label + " ", input, " ", shown);
 }
 
 function noise() {
@@ -228,14 +230,14 @@ function shades(numbers, { rows, columns = rows, hot = () => false, label }) {
     for (const [j, value] of row.entries()) {
       const kind = hot(i, j) ? "shade hot" : "shade";
       const at = { x: j * cell, y: i * cell, width: cell, height: cell, class: kind, "fill-opacity": value.toFixed(4) };
+      if (hot(i, j)) at["data-mark"] = "hot";
       svg.append(shape("rect", at, shape("title", {}, `${rows[i]} reads ${columns[j]}: ${digits(value, 3)}`)));
     }
-    svg.append(shape("text", { x: -8, y: (i + 0.62) * cell, class: "row" }, rows[i]));
+    svg.append(shape("text", { x: -8, y: (i + 0.62) * cell, class: "row", "data-mark": "row" }, rows[i]));
   }
   for (const [j, name] of columns.entries()) {
-    svg.append(
-      shape("text", { x: 0, y: 0, class: "column", transform: `translate(${(j + 0.62) * cell} -8) rotate(-50)` }, name),
-    );
+    const transform = `translate(${(j + 0.62) * cell} -8) rotate(-50)`;
+    svg.append(shape("text", { class: "column", "data-mark": "column", transform }, name));
   }
   return svg;
 }
@@ -307,17 +309,19 @@ function rank(data) {
     fill(holder, [shades(shown, { rows: names, columns: right[0].map(() => ""), label: `The matrix at rank ${k}` })]);
     const error = values[k] ?? 0;
     fill(words, [
-      `rank ${k}: error σ_${k + 1} = ${digits(error, 3)}, at most ‖A‖_F/√${k + 1} = ${digits(size / Math.sqrt(k + 1), 3)}`,
+      `rank ${k}: `,
+      element("span", { "data-mark": "error" }, `error σ_${k + 1} = ${digits(error, 3)}`),
+      `, at most ‖A‖_F/√${k + 1} = ${digits(size / Math.sqrt(k + 1), 3)}`,
     ]);
   };
-  return [holder, slide({ label: "rank", least: 1, most: values.length - 1, value: 3 }, draw), words];
+  return [holder, slide({ label: "rank", mark: "rank", least: 1, most: values.length - 1, value: 3 }, draw), words];
 }
 
 function heads(data) {
   const holder = element("div");
   const { rows, columns, weights } = data.heads;
   const draw = (head) => fill(holder, [shades(weights[head - 1], { rows, columns, label: `Head ${head}` })]);
-  return [holder, slide({ label: "head", least: 1, most: weights.length, value: 1 }, draw)];
+  return [holder, slide({ label: "head", mark: "head", least: 1, most: weights.length, value: 1 }, draw)];
 }
 
 const TALK = ["I", "met", "a", "man", "who", "bit", "dogs"];
@@ -344,7 +348,7 @@ function future() {
       `“${TALK[changed]}” is changed: `,
       element(
         "strong",
-        {},
+        { "data-mark": "moved" },
         moved.length ? `the output at “${moved.join(", ")}” moves, before it was read` : "no earlier output moves",
       ),
     ]);
@@ -355,7 +359,7 @@ function future() {
     mend.textContent = leaks ? "mend the mask" : "break it again";
     draw();
   });
-  const control = slide({ label: "word that is changed", least: 2, most: 7, value: 6 }, (n) => {
+  const control = slide({ label: "word that is changed", mark: "changed", least: 2, most: 7, value: 6 }, (n) => {
     changed = n - 1;
     draw();
   });

@@ -207,20 +207,14 @@ def _show_all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None
             "regard claims average-of-two."
         )
     if not (check or as_json):
-        _show_stored_list()
+        from regard.coursework.contents import format_contents, read_entries
+
+        echo(encodable(format_contents(read_entries())))
+        raise typer.Exit(0)
     from regard.coursework.catalogue import claims as catalogue
 
     listing = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
     show(listing, as_json=as_json, details=details)
-
-
-def _show_stored_list() -> None:
-    """Print the stored list of claims and leave, where it is of the claims that are there."""
-    from regard.coursework.contents import format_contents, stored_entries
-
-    if (stored := stored_entries()) is not None:
-        echo(encodable(format_contents(stored)))
-        raise typer.Exit(0)
 
 
 def _answer_progress(answer: str, *, jail: bool) -> Callable[[int, int], None]:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from regard.sandbox.jail import Tier
 
 _VALUE = re.compile(r"`(\w+)` \([^)]*\)")  # as statements have it: `factor` (1)
-TOPICS = ("attention", "noise", "order", "rank", "translator")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -285,7 +285,7 @@ def inequality(one: float, relation: str, other: float, *, digits: int = 6) -> s
     return f"both about {one:.{digits}g}, the first {more} by less than the rounding of float64"
 
 
-def equality_ruling(value: float, truth: float, what: str, *, slack: float = SLACK) -> Ruling:
+def equality_ruling(value: float, truth: float, what: str) -> Ruling:
     """A number that must be the truth, but for rounding.
 
     >>> equality_ruling(2.0, 2.5, "the variance").said
@@ -293,7 +293,7 @@ def equality_ruling(value: float, truth: float, what: str, *, slack: float = SLA
     """
     off = abs(value - truth) / max(abs(truth), 1e-300)
     right, yours = format_distinctly(truth, value)
-    return Ruling(room=slack - off, said=f"{what} is {right}; yours is {yours}")
+    return Ruling(room=SLACK - off, said=f"{what} is {right}; yours is {yours}")
 
 
 def bound_ruling(value: float, bound: float, said: str) -> Ruling:

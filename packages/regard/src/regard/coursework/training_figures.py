@@ -1,7 +1,7 @@
 """Figures of training runs, which a check reads and never trains again.
 
-They are in JSON files in the folder ``records``. ``python -m tools.record_training`` writes one from the folders of
-the runs, so that nobody types a figure; a file that is not there has not been measured yet.
+They are in JSON files in the folder ``records``, one for each of NAMES. ``python -m tools.record_training`` writes one
+from the folders of the runs, so that nobody types a figure.
 
 | key | what |
 |---|---|
@@ -106,15 +106,15 @@ class Figures:
         return f"the record of {self.date}, {self.log}"
 
 
-def record(name: str) -> Figures | None:
-    """The figures of this name that come with the package, or None where they are not measured yet.
+def record(name: str) -> Figures:
+    """The figures of this name, which come with the package.
 
     >>> found = record("defaults")
     >>> [round(run.perplexity) for run in found.runs if run.seed == 0]
     [14]
     """
     path = files("regard.coursework") / "records" / f"{name}.json"
-    return read(path.read_text(encoding="utf-8"), name) if path.is_file() else None
+    return read(path.read_text(encoding="utf-8"), name)
 
 
 def read(text: str, where: str | Path) -> Figures:

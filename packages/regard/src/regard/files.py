@@ -111,7 +111,7 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:  # a pipe that nobody writes to would hang without O_NONBLOCK
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except ValueError as error:  # a null character, or half of a pair of surrogates
-        raise InputError(f"{os.fspath(path)!r} is no path ({error}); check it.") from None
+        raise InputError(f"{os.fspath(path)!r} is not a path ({error}); check it.") from None
     try:
         kind = os.fstat(handle).st_mode
         if not stat.S_ISREG(kind):

@@ -141,7 +141,7 @@ BAD = [
     (("copy", "--keys", SQUARE, 0, 1, "--out", "x.json"), "one key at a time"),
     (("copy", "--keys", SQUARE, 0, "--scale", "large"), 'The scale must be a positive number or "1/sqrt\\(d\\)"'),
     (("copy", "--keys", SQUARE, 0, "--scale", "-1"), "The scale multiplies every score"),
-    (("copy", "--keys", SQUARE, 0, "--allowed", "1,2,1,1,1"), "The mask must be one 1 .* or 0 per key"),
+    (("copy", "--keys", SQUARE, 0, "--allowed", "1,2,1,1,1"), "The mask must have a 1 .* or a 0 for each key"),
     (("copy", "--keys", SQUARE, 0, "--allowed", "1,1"), "one True or False per key, 5 in all"),
     (("copy", "--keys", "1,0; 0", 0), "keys"),
     (("copy", "--keys", "1,nan; 0,1", 0), "is nan"),

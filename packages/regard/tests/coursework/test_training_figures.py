@@ -151,7 +151,7 @@ def test_a_record_reads_back_as_itself() -> None:
         (lambda r: r["runs"][0].update(curve=[]), r"curve must be numbers of 1 or more, not \[\]"),
         (lambda r: r["runs"][0].update(curve=[0.5, 2.0, 3.0]), "curve must be numbers of 1 or more"),
         (lambda r: r["runs"][0].update(curve=["2", "3", "4"]), "curve must be numbers of 1 or more"),
-        (lambda r: r["runs"][0].update(curve=[math.inf, 2.0, 3.0]), "Infinity is no number of JSON"),
+        (lambda r: r["runs"][0].update(curve=[math.inf, 2.0, 3.0]), "Infinity is not a JSON number"),
         (lambda r: r["runs"][0].update(curve=[10**400, 2.0, 3.0]), "curve must be numbers of 1 or more"),
         (lambda r: r["runs"][0].update(cpu_seconds=10**400), "weights and cpu_seconds must be numbers of 0 or more"),
         (lambda r: r["comparison"]["variants"][0].update(weights=10**400), "weights and cpu_seconds must be numbers"),

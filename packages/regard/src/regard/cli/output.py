@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # options that several verbs have
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a paragraph.")]
-Details = Annotated[bool, typer.Option("--details", help="Also print what stands behind the answer.")]
+Details = Annotated[bool, typer.Option("--details", help="Also print the figures behind the answer.")]
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture (.svg, .png, .pdf).")]
 
 TYPED = {  # where a result names a method for more, whoever types has an option for it
@@ -144,8 +144,7 @@ def check_plot(*paths: str | None) -> None:
 
 
 class Progress:
-    """A line on standard error, once two seconds have passed, with the time left; silent when it is not a terminal
-    for all but every tenth of the way."""
+    """A line on standard error with the time left, once two seconds have passed; a log gets only a few of them."""
 
     def __init__(self, what: str) -> None:
         self.what, self.start, self.shown = what, time.monotonic(), 0.0

@@ -27,7 +27,7 @@ def symmetry(
     seed: Annotated[int, typer.Option(help="The seed of the input and the permutations.")] = 0,
     plot: Plot = None,
     template: Annotated[
-        str | None, typer.Option(metavar="FILE.py", help="Write a file with a map to begin from, and leave.")
+        str | None, typer.Option(metavar="FILE.py", help="Write a file with a map to start from, and do nothing else.")
     ] = None,
     details: Details = False,
     as_json: AsJson = False,
@@ -36,7 +36,7 @@ def symmetry(
 
     This imports FILE.py and runs the code in it: only name files you trust.
 
-    Example, a file to begin from, whose block adds its number to every row:
+    Example, a file to start from, whose block adds its number to every row:
 
     regard symmetry --template my_map.py
 

@@ -92,7 +92,7 @@ class Claim(MarkedResult):
         return Proof(claim=self.name, parameters=chosen, text=self.prove(**chosen))
 
     def source_in(self, name: str) -> Source | None:
-        """Its place in the set of this name, or None where that has it not."""
+        """Its place in the set of this name; None if the set does not contain it."""
         return next((source for source in self.sources if source.name == name), None)
 
     @property

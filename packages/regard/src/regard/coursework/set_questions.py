@@ -92,11 +92,11 @@ class QuestionSelection(MarkedResult):
         if not fitting:
             raise InputError(
                 f"{self.set.name}, {labels} asks for words; "
-                f"regard claims {self.set.name} {shell_label(labels)} has what a "
+                f"regard claims {self.set.name} {shell_label(labels)} lists what a "
                 "complete answer contains."
             )
         names = ", ".join(claim.name for claim in fitting)
-        raise InputError(f"{doing} is about one claim, and {self.set.name}, {labels} has {names}: name one of them.")
+        raise InputError(f"{doing} needs one claim, but {self.set.name}, {labels} has {names}: name one of them.")
 
     def write(self, text: str) -> WrittenAnswer:
         """Your answer in words to the one question that was asked for, beside its checklist: ``.tick(1, 3)`` marks it.
@@ -108,7 +108,9 @@ class QuestionSelection(MarkedResult):
         first, *others = (label_parts(one.label) for one in self.questions)
         if any(other[: len(first)] != first for other in others):  # else the first was named in full, as (c) is
             labels = ", ".join(one.label for one in self.questions)
-            raise InputError(f"An answer in words is to one question; {self.set.name} has {labels}: name one of them.")
+            raise InputError(
+                f"An answer in words is for one question, but {self.set.name} has {labels}: name one of them."
+            )
         return self.questions[0].checklist.write(text)
 
     def check(self, *, progress: Progress | None = None, **parameters: float) -> SetReport:

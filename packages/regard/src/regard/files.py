@@ -61,6 +61,18 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
             partial.unlink(missing_ok=True)
 
 
+def write_new_file(path: str | os.PathLike[str], text: str, *, endings: tuple[str, ...]) -> None:
+    """Write a text file that begins somebody's work; one that exists is never overwritten."""
+    target = check_target(path, endings)
+    try:
+        with open(target, "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise InputError(f"{target} exists and is not overwritten; name another file.") from None
+    except OSError as error:
+        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from None
+
+
 def partial_path(path: Path) -> Path:
     """A new hidden name beside a path, which nobody can guess."""
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}{PARTIAL}")  # names may be as long as can be

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
 import typer
 
 from regard.errors import InputError
-from regard.files import check_target, write_file
+from regard.files import check_target
 from regard.notation import in_plain_letters
 from regard.pictures import ENDINGS, NEEDED
 from regard.terminal import printable
@@ -120,13 +120,6 @@ def encodable(text: str) -> str:
 def note(message: str) -> None:
     """Something worth knowing that is not part of the answer."""
     print(f"note: {printable(message)}", file=sys.stderr)
-
-
-def write_new(path: str, text: str, *endings: str) -> None:
-    """Write a text file that begins somebody's work; one that is there is never overwritten."""
-    if check_target(path, endings).exists():
-        raise InputError(f"{path!r} is there already and is left as it is; name another file.")
-    write_file(path, text.encode())
 
 
 def check_file(path: str | None, endings: tuple[str, ...]) -> None:

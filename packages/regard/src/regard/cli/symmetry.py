@@ -6,8 +6,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli.output import AsJson, Details, Plot, Progress, check_plot, echo, show, write_new
+from regard.cli.output import AsJson, Details, Plot, Progress, check_plot, echo, show
 from regard.errors import InputError
+from regard.files import write_new_file
 from regard.symmetry import load_map
 from regard.symmetry import symmetry as study
 from regard.symmetry.maps import TEMPLATE
@@ -65,6 +66,6 @@ def symmetry(
 
 
 def _write_template(path: str) -> NoReturn:
-    write_new(path, TEMPLATE, ".py")
+    write_new_file(path, TEMPLATE, endings=(".py",))
     echo(f"Wrote {path}: put your own layer in it, then run\n  regard symmetry {path}:block --length 128")
     raise typer.Exit()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.tracing import seeded_draws
 from regard.tracing.constructor_arguments import LONGEST, PLACES, BuiltModel, build
-from regard.tracing.recording import Recording, Run, Slope
+from regard.tracing.recording import ForwardPass, Recording, Slope
 from regard.tracing.seeded_draws import FRESH, LONG, SHAPES
 from regard.tracing.tracer import Tracer, array, failure_from, files_of, trace
 
@@ -162,21 +162,21 @@ def known_padding(model: nn.Module, files: frozenset[str], seed: int) -> int:
     return 0
 
 
-def trace_run(model: Any, asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> Run:
+def trace_run(model: Any, asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> ForwardPass:
     """One run under the tracer."""
     given = asked.make(shape)
     return trace(model, given, lambda: asked.call(given), files=files)
 
 
-def evaluate_run(asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> Run:
+def evaluate_run(asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> ForwardPass:
     """One run whose output alone is kept."""
     given = asked.make(shape)
     plain = {name: array(tensor) for name, tensor in given.items()}
     with torch.no_grad():
         try:
-            return Run(inputs=plain, output=array(asked.call(given)))
+            return ForwardPass(inputs=plain, output=array(asked.call(given)))
         except Exception as error:
-            return Run(inputs=plain, output=None, raised=failure_from(error, files))
+            return ForwardPass(inputs=plain, output=None, raised=failure_from(error, files))
 
 
 def _with_ids(model: Any, pad: int) -> Callable[[Tensor], Any]:

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from regard.arrays import check_target
@@ -29,7 +28,7 @@ from regard.errors import InputError
 from regard.pictures import ENDINGS, figure, save, set_formulas
 from regard.progress import Progress
 from regard.rigor import check_arithmetic
-from regard.toml import parse_toml
+from regard.toml import package_table
 from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
@@ -289,7 +288,7 @@ def read_claim(
 
     The proof is a text with places for numbers: the parameters, and what ``proof_numbers`` computes from them.
     """
-    words = parse_toml(resources.files("regard.coursework.claims").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    words = package_table("regard.coursework.claims", f"{name}.toml")
     proof: str = words["proof"]["text"]
 
     def prove(**chosen: float) -> str:

@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.parameters import Parameter
 from regard.errors import InputError
-from regard.toml import parse_toml
+from regard.toml import package_table
 
 Setting = dict[str, float]
 
@@ -230,8 +229,7 @@ class Question:
 
 @cache
 def _question_words() -> dict[str, dict[str, Any]]:
-    text = resources.files("regard.coursework").joinpath("questions.toml").read_text(encoding="utf-8")
-    return parse_toml(text)
+    return package_table("regard.coursework", "questions.toml")
 
 
 def read_question(claim: str, **functions: Any) -> Question:

@@ -137,7 +137,7 @@ BAD = [
     (("copy", "--keys", SQUARE, 0, "--eps", "nan"), "'nan' is not a number"),
     (("copy", "--keys", SQUARE, 0, "--eps", "much"), "Invalid value for '--eps'"),
     (("copy", "--keys", SQUARE, 0, "--eps", 0.1, "--max-norm", 1), "Give either eps"),
-    (("copy", "--keys", SQUARE, 0, 1, "--max-norm", 1), "one by one"),
+    (("copy", "--keys", SQUARE, 0, 1, "--max-norm", 1), "one key at a time"),
     (("copy", "--keys", SQUARE, 0, 1, "--out", "x.json"), "one key at a time"),
     (("copy", "--keys", SQUARE, 0, "--scale", "large"), 'The scale must be a positive number or "1/sqrt\\(d\\)"'),
     (("copy", "--keys", SQUARE, 0, "--scale", "-1"), "The scale multiplies every score"),

@@ -20,7 +20,7 @@ from typing import Any
 import regard
 from regard.coursework import checklists
 from regard.coursework.problem_sets import SETS
-from regard.coursework.published_solutions import VERDICTS, assertions_of
+from regard.coursework.set_questions import VERDICTS, assertions_of
 from regard.coursework.verdict import ClaimReport, ReadingVerdict, Status
 from regard.lab.formula_text import MEANINGS, typeset
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -48,10 +49,53 @@ def main(words: Sequence[str]) -> None:
 
 def checked_json(made: training_figures.Figures) -> str:
     """The record as JSON, which reads back as the same record."""
-    content = training_figures.to_json(made)
+    content = to_json(made)
     # a record that could not be read back must not be written
     training_figures.read(content, made.name)
     return content
+
+
+def to_json(figures: training_figures.Figures) -> str:
+    """The JSON text that reads back as these figures."""
+    content = {field.name: getattr(figures, field.name) for field in dataclasses.fields(figures)}
+    content |= {
+        "runs": [dataclasses.asdict(run) for run in figures.runs],
+        "comparison": _comparison_content(figures.comparison),
+        "study": _study_content(figures.study),
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _comparison_content(comparison: Comparison | None) -> dict[str, Any] | None:
+    if comparison is None:
+        return None
+    variants = [
+        {
+            "name": entry.name,
+            "weights": entry.parameters,
+            "cpu_seconds": round(entry.cpu_seconds, 1),
+            "coverage": entry.coverage,
+            "measures": {name: interval.values for name, interval in entry.measures.items()},
+        }
+        for entry in comparison.entries
+    ]
+    values = comparison.command, comparison.scored_on, comparison.seeds, variants
+    return dict(zip(training_figures.COMPARISON_KEYS, values, strict=True))
+
+
+def _study_content(study: Tuning | None) -> dict[str, Any] | None:
+    if study is None:
+        return None
+    values = (
+        study.searched_by,
+        [[trial.state, trial.perplexity, trial.changes] for trial in study.trials],
+        study.trials.index(study.best),
+        None if study.default is None else study.trials.index(study.default),
+        [[one.name, one.mean, one.low, one.high] for one in study.importance],
+        _comparison_content(study.confirmation),
+        round(study.cpu_seconds, 1),
+    )
+    return dict(zip(training_figures.STUDY_KEYS, values, strict=True))
 
 
 def from_folders(name: str, folders: Sequence[Path]) -> tuple[training_figures.Figures, str]:

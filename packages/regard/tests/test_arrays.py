@@ -428,7 +428,7 @@ def test_what_the_format_refuses_is_refused(tmp_path: Path, header: object, body
 def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     entry = json.dumps(TWO["a"])
     (tmp_path / "k.safetensors").write_bytes(tensors(f'{{"a": {entry}, "a": {entry}}}'.encode(), bytes(16)))
-    refused(tmp_path / "k.safetensors", "the name 'a' stands there twice")
+    refused(tmp_path / "k.safetensors", "the name 'a' appears twice")
 
 
 @needs_torch
@@ -506,14 +506,14 @@ def test_an_array_that_stands_twice_in_an_archive_is_refused(tmp_path: Path) -> 
     with zipfile.ZipFile(tmp_path / "k.npz", "w") as archive:
         for name in ("a.npy", "a"):
             archive.writestr(name, npy_bytes("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1)}\n", b"\0" * 8))
-    refused(tmp_path / "k.npz", "the name 'a' stands there twice")
+    refused(tmp_path / "k.npz", "the name 'a' appears twice")
 
 
 def test_a_header_with_a_name_twice_among_very_many_is_refused_at_once(tmp_path: Path) -> None:
     pairs = ",".join(f'"{number}":0' for number in range(50_000))
     (tmp_path / "k.safetensors").write_bytes(tensors(f'{{{pairs},"49999":0}}'.encode()))
     began = time.process_time()
-    refused(tmp_path / "k.safetensors", "the name '49999' stands there twice")
+    refused(tmp_path / "k.safetensors", "the name '49999' appears twice")
     assert time.process_time() - began < 5  # comparing each with all before it took minutes
 
 

@@ -14,7 +14,7 @@ import pytest
 from processes import running, wait_until
 from regard import files
 from regard.errors import InputError
-from regard.files import Lock, append_file, create_folder, read_file, write_file
+from regard.files import Lock, append_file, create_folder, read_file, write_file, write_new_file
 
 
 def test_two_writers_do_not_mix(tmp_path, monkeypatch):
@@ -264,3 +264,16 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch, refused):
         fill()
     assert (target / "a").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_a_new_file_takes_the_place_of_none(tmp_path):
+    """What a template or an example writes is where somebody's work begins."""
+    target = tmp_path / "my.py"
+    write_new_file(target, "mine\n", endings=(".py",))
+    with pytest.raises(InputError, match=r"my\.py exists and is not overwritten; name another file"):
+        write_new_file(target, "theirs\n", endings=(".py",))
+    assert target.read_text(encoding="utf-8") == "mine\n"
+    with pytest.raises(InputError, match=r"the name must end in \.py"):
+        write_new_file(tmp_path / "my.txt", "", endings=(".py",))
+    with pytest.raises(InputError, match="there is no directory"):
+        write_new_file(tmp_path / "none" / "my.py", "", endings=(".py",))

@@ -112,7 +112,7 @@ def test_of_a_flood_only_the_beginning_is_shown(file: Path, capsys: pytest.Captu
         load(f"{file}:floods")
     out, shown = capsys.readouterr()
     assert out == ""
-    assert shown.endswith("\n... what it prints more is not shown\n")
+    assert shown.endswith("\n... the rest of its output is not shown\n")
     assert len(shown) < SHOWN + 50
 
 

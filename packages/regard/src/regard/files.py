@@ -61,6 +61,18 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
             partial.unlink(missing_ok=True)
 
 
+def write_new_file(path: str | os.PathLike[str], text: str, *, endings: tuple[str, ...]) -> None:
+    """Write a text file that begins somebody's work; one that exists is never overwritten."""
+    target = check_target(path, endings)
+    try:
+        with open(target, "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise InputError(f"{target} exists and is not overwritten; name another file.") from None
+    except OSError as error:
+        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from None
+
+
 def partial_path(path: Path) -> Path:
     """A new hidden name beside a path, which nobody can guess."""
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}{PARTIAL}")  # names may be as long as can be
@@ -111,7 +123,7 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:  # a pipe that nobody writes to would hang without O_NONBLOCK
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except ValueError as error:  # a null character, or half of a pair of surrogates
-        raise InputError(f"{os.fspath(path)!r} is no path ({error}); check it.") from None
+        raise InputError(f"{os.fspath(path)!r} is not a path ({error}); check it.") from None
     try:
         kind = os.fstat(handle).st_mode
         if not stat.S_ISREG(kind):

@@ -132,7 +132,9 @@ class _BoundedOutput(io.TextIOBase):
         room = SHOWN - self.count
         self.count += len(text)
         if room >= 0:
-            self.target.write(text if len(text) <= room else f"{text[:room]}\n... what it prints more is not shown\n")
+            self.target.write(
+                text if len(text) <= room else f"{text[:room]}\n... the rest of its output is not shown\n"
+            )
         if self.count > FLOOD:
             raise _FloodError
         return len(text)

@@ -22,7 +22,7 @@ def parse_json(text: str | bytes, *, constants: bool = False) -> Any:
     {'norm': 1, 'eps': [0.5, None]}
     >>> parse_json('{"norm": 1, "norm": 2}')
     Traceback (most recent call last):
-    ValueError: the name 'norm' stands there twice
+    ValueError: the name 'norm' appears twice
     """
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
@@ -41,12 +41,12 @@ def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"the name {twice[:40]!r} stands there twice")
+        raise ValueError(f"the name {twice[:40]!r} appears twice")
     return table
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 _TOLERANT = json.JSONDecoder(object_pairs_hook=unique_names)

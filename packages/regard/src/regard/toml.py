@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from importlib import resources
 from itertools import accumulate
 from typing import Any
 
@@ -42,6 +43,11 @@ def read_toml(path: str | os.PathLike[str], *, like: str) -> dict[str, Any]:
         raise
     except ValueError as error:  # not UTF-8, not TOML, too deep, or a whole number of thousands of digits
         raise InputError(f"{path} is not valid TOML: {error}; write it like {like}.") from None
+
+
+def package_table(package: str, name: str) -> dict[str, Any]:
+    """The table in a TOML file that lies in one of our own packages."""
+    return parse_toml(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def test_an_answer_in_words_is_marked_point_by_point(claims, tmp_path: Path, mon
     code, _, err = claims("cse151b-hw4", "1A.iv", "--words", str(mine))
     assert (code, "marked up to item 1 of 2" in err) == (3, True)
     for words, said in (
-        (("cse", "1A"), "An answer in words is to one question"),
+        (("cse", "1A"), "An answer in words is for one question"),
         (("copying-output",), "--words is about"),
     ):
         code, _, err = claims(*words, "--words", str(mine))
@@ -159,10 +159,10 @@ def test_picture(claims, tmp_path: Path) -> None:
         (["cse151-hw4"], "There is no claim 'cse151-hw4'; did you mean cse151b-hw4?"),
         (["cse151b-hw4", "1C"], "cse151b-hw4 has no question '1C'. Did you mean 1B.i or 1A.i? It has 1A.i, 1A.ii"),
         (["cs", "1"], "'cs' begins the names of cs224n-w25-a4 and cse151b-hw4: write more of the one you mean."),
-        (["cse", "1A", "--template"], "--template is about one claim, and cse151b-hw4, 1A.i, 1A.ii"),
-        (["cse", "1A", "--set", "n=3"], "--set is about one claim, and cse151b-hw4, 1A.i, 1A.ii"),
+        (["cse", "1A", "--template"], "--template needs one claim, but cse151b-hw4, 1A.i, 1A.ii"),
+        (["cse", "1A", "--set", "n=3"], "--set needs one claim, but cse151b-hw4, 1A.i, 1A.ii"),
         (["cs224n", "1-5", "--answer", "x.py:f"], "cs224n-w25-a4, 1-5 asks for words"),
-        (["the-bisector", "1B"], "'1B' is one word too many; after a claim comes only the file that --template writes"),
+        (["the-bisector", "1B"], "'1B' is one word too many: only the file for --template may follow a claim"),
         ([""], "There is no claim ''"),
         (["--proof"], "--proof, --plot and --set are about one claim"),
         (["--check", "--set", "n=3"], "are about one claim"),

@@ -37,7 +37,7 @@ def test_programs_and_settings_are_written_once(name: str, file: str) -> None:
     before = Path(file).read_bytes()
     again = runner.invoke(app, ["example", name, file])
     assert isinstance(again.exception, InputError)
-    assert "is left as it is" in str(again.exception)
+    assert "exists and is not overwritten" in str(again.exception)
     assert Path(file).read_bytes() == before
 
 

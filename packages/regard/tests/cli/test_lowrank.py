@@ -56,7 +56,7 @@ def test_all_the_matrices_of_a_file(run, weights):
         assert "first" in out
         assert "(rank beyond its size)" in out
         assert "bias" not in out
-        assert "2 of 4 tensors are no matrices" in err
+        assert "2 of 4 tensors are not matrices" in err
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

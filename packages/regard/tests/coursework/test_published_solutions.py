@@ -9,7 +9,7 @@ import pytest
 
 from regard.coursework.catalogue import claims
 from regard.coursework.problem_sets import SETS
-from regard.coursework.published_solutions import VERDICTS, Assertion, assertions_of, published_solutions
+from regard.coursework.set_questions import VERDICTS, Assertion, assertions_of, published_solutions
 from regard.coursework.verdict import ClaimReport
 
 EVERY = [(place, one) for place, several in published_solutions().items() for one in several]

@@ -162,15 +162,13 @@ def test_what_a_question_shows() -> None:
 def test_options_are_about_one_claim() -> None:
     found = claims.of("cse151b-hw4", "1B.i")
     assert found.only_claim("--plot").name == "small-noise-keeps-the-average"  # the hint is beside the question
-    with pytest.raises(
-        InputError, match=r"--plot is about one claim, and cse151b-hw4, 1A\.i, .* has weights-are-a-dist"
-    ):
+    with pytest.raises(InputError, match=r"--plot needs one claim, but cse151b-hw4, 1A\.i, .* has weights-are-a-dist"):
         claims.of("cse", "1A").only_claim("--plot")
     with pytest.raises(
-        InputError, match=r"cs224n-w25-a4, 1-5 asks for words; regard claims cs224n-w25-a4 1-5 has what"
+        InputError, match=r"cs224n-w25-a4, 1-5 asks for words; regard claims cs224n-w25-a4 1-5 lists what"
     ):
         claims.of("cs224n", "1-5").only_claim("--template", checkable=True)
     assert claims.of("sequence", "4a").only_claim("--answer", checkable=True).name == "order-blindness"
     assert claims.of("cse", "1B.ii").check(scale=1.0).rows[0][1][0].status is Status.REFUTED
-    with pytest.raises(InputError, match="A parameter is about one claim"):
+    with pytest.raises(InputError, match="A parameter needs one claim"):
         claims.of("cse").check(n=3)

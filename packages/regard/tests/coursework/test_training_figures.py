@@ -126,9 +126,8 @@ def _commands(found: Figures) -> list[str]:
     return commands if found.study is None else [*commands, found.study.searched_by]
 
 
-def test_defaults_come_with_the_package() -> None:
-    assert [path.stem for path in SHIPPED if path.stem == "defaults"]
-    assert {path.stem for path in SHIPPED} <= set(training_figures.NAMES)
+def test_every_record_comes_with_the_package() -> None:
+    assert {path.stem for path in SHIPPED} == set(training_figures.NAMES)
 
 
 def test_a_record_reads_back_as_itself() -> None:
@@ -152,7 +151,7 @@ def test_a_record_reads_back_as_itself() -> None:
         (lambda r: r["runs"][0].update(curve=[]), r"curve must be numbers of 1 or more, not \[\]"),
         (lambda r: r["runs"][0].update(curve=[0.5, 2.0, 3.0]), "curve must be numbers of 1 or more"),
         (lambda r: r["runs"][0].update(curve=["2", "3", "4"]), "curve must be numbers of 1 or more"),
-        (lambda r: r["runs"][0].update(curve=[math.inf, 2.0, 3.0]), "Infinity is no number of JSON"),
+        (lambda r: r["runs"][0].update(curve=[math.inf, 2.0, 3.0]), "Infinity is not a JSON number"),
         (lambda r: r["runs"][0].update(curve=[10**400, 2.0, 3.0]), "curve must be numbers of 1 or more"),
         (lambda r: r["runs"][0].update(cpu_seconds=10**400), "weights and cpu_seconds must be numbers of 0 or more"),
         (lambda r: r["comparison"]["variants"][0].update(weights=10**400), "weights and cpu_seconds must be numbers"),
@@ -262,7 +261,7 @@ def test_portable_commands() -> None:
 
 def having(monkeypatch: pytest.MonkeyPatch, **records: Figures) -> None:
     for module in (translator, translator_trained):
-        monkeypatch.setattr(module, "record", records.get)
+        monkeypatch.setattr(module, "record", lambda name: records.get(name) or training_figures.record(name))
 
 
 @pytest.mark.parametrize("name", ["translator", "translator-trained"])
@@ -277,17 +276,10 @@ def test_the_claims_are_complete(name: str, tmp_path: Path) -> None:
     assert f"\ntranslator:\n  {name:<30}" in str(claims.listing()) or name == "translator-trained"
 
 
-def test_what_is_not_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    having(monkeypatch)
-    trained = [("translator-trained", i) for i in range(4)]
-    for name, reading in [("translator", 0), ("translator", 1), *trained]:
-        verdict = claims[name].check().verdicts[reading]
-        assert verdict.status is Status.UNDECIDED
-        assert "Not measured yet" in verdict.because
-    said = str(claims["translator-trained"].check())
-    assert "tuned: UNDECIDED (needs a recorded search)." in said
-    for name in ("translator", "translator-trained"):  # nothing to draw, but nothing breaks
-        assert "<svg" in claims[name].check()._repr_html_()
+def test_a_record_without_the_comparison_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    having(monkeypatch, embeddings=a_record())
+    with pytest.raises(InputError, match=r"The record defaults has no comparison; python -m tools\.record_training"):
+        translator.check_pretrained_vectors(seed=0)
 
 
 def test_everything_measured(monkeypatch: pytest.MonkeyPatch) -> None:

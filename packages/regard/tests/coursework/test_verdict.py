@@ -74,6 +74,6 @@ def test_a_reading_says_so_where_what_was_set_plays_no_part() -> None:
     assert "no part" not in str(found)
     found = claims["the-bisector"].check(n=3).judged[2]
     assert found.ignored == ("n",)
-    assert "(n: no part in this reading.)" in str(found)
+    assert "(n: not used in this reading.)" in str(found)
     assert found.to_dict()["ignored"] == ["n"]
     assert "no part" not in str(claims["the-bisector"].check())

@@ -4,7 +4,7 @@ import flint
 import numpy as np
 import pytest
 
-from regard.design.certificate import Balance, Certificate, Claim, Request, Verb, fingerprint
+from regard.design.certificate import Balance, Certificate, Request, Statement, Verb, fingerprint
 from regard.design.certificate_problem import CertificateProblem, FloatLevel
 from regard.design.exact_level import BITS, ExactLevel
 
@@ -16,7 +16,7 @@ def asked(keys, verb, *, chosen=(0,), target=None, scale=1.0, allowed=None, stri
     demand = {"kl": 0.1} if verb is Verb.MATCH else {"eps": 0.5}
     question = Request(verb=verb, keys=() if verb is Verb.MATCH else chosen, target=target, **demand)
     certificate = Certificate(
-        question=question, claim=Claim.SHORTEST, scale=scale, allowed=allowed, shape=keys.shape,
+        question=question, claim=Statement.SHORTEST, scale=scale, allowed=allowed, shape=keys.shape,
         sha256=fingerprint(keys),
     )  # fmt: skip
     return CertificateProblem(certificate, keys, strict)

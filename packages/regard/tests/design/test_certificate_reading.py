@@ -156,7 +156,7 @@ def test_beside_a_list_of_answers_stands_nothing_that_nobody_checks(beside: dict
 def test_a_name_twice_is_refused_at_any_depth(name: str, tmp_path: Path) -> None:
     path = tmp_path / "twice.json"
     path.write_text(json.dumps(SHORTEST).replace(f'"{name}": ', f'"{name}": 7, "{name}": '))
-    with pytest.raises(InputError, match=f"the name '{name}' stands there twice"):
+    with pytest.raises(InputError, match=f"the name '{name}' appears twice"):
         read_answers(path)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard import rigor
-from regard.design.certificate import Balance, Certificate, Claim, Request, Verb, fingerprint
+from regard.design.certificate import Balance, Certificate, Request, Statement, Verb, fingerprint
 from regard.design.certificate_problem import CertificateProblem
 from regard.design.combination_check import _independent_columns, combination_value, enclose_weights
 
@@ -151,7 +151,7 @@ def test_columns_that_follow_from_others_are_left_out():
 def problem(rows, verb, **about):
     demand = {"kl": 0.1} if verb is Verb.MATCH else {"eps": 0.5}
     given = Certificate(
-        question=Request(verb=verb, **about, **demand), claim=Claim.UNREACHABLE, scale=1.0, allowed=None,
+        question=Request(verb=verb, **about, **demand), claim=Statement.UNREACHABLE, scale=1.0, allowed=None,
         shape=rows.shape, sha256=fingerprint(rows),
     )  # fmt: skip
     return CertificateProblem(given, rows, True)

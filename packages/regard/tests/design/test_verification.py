@@ -16,7 +16,7 @@ import pytest
 
 from regard import design
 from regard.design import verification
-from regard.design.certificate import Balance, Certificate, Claim, Request, Verb, fingerprint
+from regard.design.certificate import Balance, Certificate, Request, Statement, Verb, fingerprint
 from regard.design.certificate_problem import CertificateProblem
 from regard.design.exact_level import ExactLevel
 from regard.design.verification import _above, _below, _Checker, _gap_in_nats, _present, recheck, verify
@@ -49,13 +49,13 @@ class Scripted:
 
 
 def certificate(claim, verb=Verb.MATCH, *, keys=KEYS, **fields: Any) -> Certificate:
-    demand = {"max_norm": 2.0} if claim is Claim.STRONGEST else {"kl": 0.5} if verb is Verb.MATCH else {"eps": 2.0}
+    demand = {"max_norm": 2.0} if claim is Statement.STRONGEST else {"kl": 0.5} if verb is Verb.MATCH else {"eps": 2.0}
     about = {"target": TARGET} if verb is Verb.MATCH else {"keys": fields.pop("chosen", (0,))}
     demand |= {name: fields.pop(name) for name in ("eps", "kl", "max_norm") if name in fields}
-    if claim in (Claim.SHORTEST, Claim.STRONGEST):
+    if claim in (Statement.SHORTEST, Statement.STRONGEST):
         fields = {"query": np.ones(1), "dual": ONES, "gap": 1e-9, **fields}
     return Certificate(
-        question=Request(verb=verb, **about, **({} if claim is Claim.CEILING else demand)),
+        question=Request(verb=verb, **about, **({} if claim is Statement.CEILING else demand)),
         claim=claim, scale=1.0, allowed=None, shape=keys.shape, sha256=fingerprint(keys), **fields,
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ def words(made: _Checker) -> list[str]:
 
 
 def test_the_verdict_is_in_the_answer_the_words_and_the_statements():
-    given = certificate(Claim.SHORTEST, Verb.COPY, query=np.zeros(1), norm=0.0, gap=0.0)
+    given = certificate(Statement.SHORTEST, Verb.COPY, query=np.zeros(1), norm=0.0, gap=0.0)
     good = verify(given, KEYS)
     assert good.holds
     assert good.answer is True
@@ -118,7 +118,7 @@ def test_the_verdict_is_in_the_answer_the_words_and_the_statements():
 
 
 def test_scores_are_kept_and_not_shown():
-    given = certificate(Claim.SHORTEST, Verb.COPY, query=np.ones(1), norm=1.0)
+    given = certificate(Statement.SHORTEST, Verb.COPY, query=np.ones(1), norm=1.0)
     found = verify(given, KEYS)
     assert found.plain_scores.tolist() == [0.0, 1.0, -1.0]
     assert "_scores" not in repr(found)
@@ -133,7 +133,7 @@ def test_a_whole_answer_is_held_against_its_certificate():
 
 
 def test_a_certificate_is_for_its_own_keys():
-    given = certificate(Claim.SHORTEST, Verb.COPY, query=np.zeros(1), norm=0.0)
+    given = certificate(Statement.SHORTEST, Verb.COPY, query=np.zeros(1), norm=0.0)
     for other in (KEYS + 1, KEYS[:2], KEYS.T):
         with pytest.raises(InputError, match="made for other keys"):
             verify(given, other)
@@ -156,7 +156,7 @@ def test_one_in_so_many(eps, one_in):
     """Key 0 is the mean of its two rivals: 1 in 3 at most, whatever the query."""
     keys = KEYS if one_in else np.array([[0.0], [2.0], [1.0]])
     combination = Balance(weights=np.ones(2), mixture=np.ones(1), basis=(0, 1))
-    given = certificate(Claim.UNREACHABLE, Verb.COPY, keys=keys, eps=eps, combination=combination)
+    given = certificate(Statement.UNREACHABLE, Verb.COPY, keys=keys, eps=eps, combination=combination)
     assert verify(given, keys).one_in == one_in
     assert verify(given, keys).holds is (one_in is not None)
 
@@ -165,7 +165,7 @@ def test_one_in_so_many(eps, one_in):
 
 
 def levels(*vectors, strict=True, quick=False, keys=KEYS):
-    given = certificate(Claim.SHORTEST, Verb.COPY, keys=keys)
+    given = certificate(Statement.SHORTEST, Verb.COPY, keys=keys)
     made = _Checker(given, CertificateProblem(given, keys, strict), quick=quick)._levels(*vectors)
     return [("exact" if isinstance(level, ExactLevel) else level.refine) for level in made]
 
@@ -226,7 +226,7 @@ def test_an_object_is_read_as_strictly_as_a_file(forged: dict) -> None:
 def test_the_shortest_query_and_its_bound():
     """(H - kl) / slack = (2.5 - 0.5) / 1 = 2."""
     exact = Scripted(norm=2.0, value=0.5, entropy=2.5)
-    made = checked(Claim.SHORTEST, Verb.MATCH, exact, exact, norm=2.0, lower_bound=2.0)
+    made = checked(Statement.SHORTEST, Verb.MATCH, exact, exact, norm=2.0, lower_bound=2.0)
     assert words(made) == [
         "the query meets the demand (match)",
         "its norm is at most 2, and no less",
@@ -239,10 +239,10 @@ def test_the_shortest_query_and_its_bound():
 
 def test_a_gap_as_wide_as_stated_is_enough():
     level = Scripted(norm=1 + 2.0**-30, value=0.0, entropy=1.5)
-    made = checked(Claim.SHORTEST, Verb.MATCH, level, level, norm=1 + 2.0**-30, gap=2.0**-30)
+    made = checked(Statement.SHORTEST, Verb.MATCH, level, level, norm=1 + 2.0**-30, gap=2.0**-30)
     assert verdicts(made) == [True] * 3
     assert made.asked == 1
-    made = checked(Claim.SHORTEST, Verb.MATCH, level, level, norm=1 + 2.0**-30, gap=2.0**-31)
+    made = checked(Statement.SHORTEST, Verb.MATCH, level, level, norm=1 + 2.0**-30, gap=2.0**-31)
     assert verdicts(made) == [True, True, False]
     assert made.asked == 2
 
@@ -264,7 +264,7 @@ def test_a_gap_as_wide_as_stated_is_enough():
     ],
 )
 def test_the_gap_between_a_query_and_its_bound(level, lower, gap):
-    made = checked(Claim.SHORTEST, Verb.MATCH, Scripted(**level), norm=level["norm"])
+    made = checked(Statement.SHORTEST, Verb.MATCH, Scripted(**level), norm=level["norm"])
     assert made.numbers["norm"] == level["norm"]
     assert made.numbers["lower_bound"] == pytest.approx(lower, rel=1e-8)
     assert made.numbers["lower_bound"] <= lower
@@ -277,21 +277,21 @@ def test_each_arithmetic_adds_what_it_proves():
     one = Scripted(norm=2.0, value=0.75, entropy=1.5)
     two = Scripted(norm=3.0, value=0.25, entropy=0.5)
     three = Scripted(norm=2.5, value=0.75, entropy=2.5)
-    made = checked(Claim.SHORTEST, Verb.MATCH, one, two, three, norm=2.0, lower_bound=2.0)
+    made = checked(Statement.SHORTEST, Verb.MATCH, one, two, three, norm=2.0, lower_bound=2.0)
     assert made.asked == 3
     assert verdicts(made) == [True] * 3
-    assert verdicts(checked(Claim.SHORTEST, Verb.MATCH, one, two, norm=2.0)) == [True, True, False]
-    assert verdicts(checked(Claim.SHORTEST, Verb.MATCH, one, norm=2.0)) == [False, True, False]
+    assert verdicts(checked(Statement.SHORTEST, Verb.MATCH, one, two, norm=2.0)) == [True, True, False]
+    assert verdicts(checked(Statement.SHORTEST, Verb.MATCH, one, norm=2.0)) == [False, True, False]
     met = Scripted(norm=2.0, value=0.5, entropy=2.5)
     unmet = Scripted(norm=2.0, value=0.75, entropy=2.5)
-    assert verdicts(checked(Claim.SHORTEST, Verb.MATCH, unmet, unmet, norm=2.0)) == [False, True, True]
-    assert checked(Claim.SHORTEST, Verb.MATCH, unmet, met, norm=2.0).asked == 2
+    assert verdicts(checked(Statement.SHORTEST, Verb.MATCH, unmet, unmet, norm=2.0)) == [False, True, True]
+    assert checked(Statement.SHORTEST, Verb.MATCH, unmet, met, norm=2.0).asked == 2
 
 
 @pytest.mark.parametrize(("stated", "honest"), [(2.0, True), (2.0 - 1e-9, True), (2.0 + ULP * 2, False), (1.9, False)])
 def test_a_lower_bound_is_stated_from_below(stated, honest):
     level = Scripted(norm=2.0, value=0.5, entropy=2.5)
-    made = checked(Claim.SHORTEST, Verb.MATCH, level, level, norm=2.0, lower_bound=stated)
+    made = checked(Statement.SHORTEST, Verb.MATCH, level, level, norm=2.0, lower_bound=stated)
     assert verdicts(made) == [True, True, honest]
     assert made.asked == (1 if honest else 2)
 
@@ -299,7 +299,7 @@ def test_a_lower_bound_is_stated_from_below(stated, honest):
 @pytest.mark.parametrize(("stated", "honest"), [(2.0, True), (2.0 + 1e-9, True), (2.0 - ULP * 2, False), (2.1, False)])
 def test_a_norm_is_stated_from_above(stated, honest):
     level = Scripted(norm=2.0, value=0.5, entropy=2.5)
-    made = checked(Claim.SHORTEST, Verb.MATCH, level, norm=stated)
+    made = checked(Statement.SHORTEST, Verb.MATCH, level, norm=stated)
     assert verdicts(made) == [True, honest, True]
     assert words(made)[1] == f"its norm is at most {at_most(stated, 12)}, and no less"
 
@@ -310,7 +310,7 @@ def test_a_norm_is_stated_from_above(stated, honest):
 def test_the_strongest_query_that_matches():
     """KL is at most 0.5 and at least H - radius slack = 1.5 - 2 / 2."""
     level = Scripted(norm=2.0, value=0.5, entropy=1.5, slack=0.5)
-    made = checked(Claim.STRONGEST, Verb.MATCH, level, level, reached=0.5, bound=0.5)
+    made = checked(Statement.STRONGEST, Verb.MATCH, level, level, reached=0.5, bound=0.5)
     assert words(made) == [
         "the query's norm is at most 2",
         "its divergence is 0.5 or better",
@@ -334,15 +334,15 @@ def test_the_strongest_query_that_matches():
 )
 def test_divergences_are_stated_on_their_safe_sides(field, stated, expected):
     level = Scripted(norm=2.0, value=0.5, entropy=1.5, slack=0.5)
-    made = checked(Claim.STRONGEST, Verb.MATCH, level, level, **{field: stated})
+    made = checked(Statement.STRONGEST, Verb.MATCH, level, level, **{field: stated})
     assert verdicts(made) == expected
     assert made.asked == (1 if all(expected) else 2)
 
 
 def test_a_divergence_is_never_negative_and_an_odds_may_be():
     level = Scripted(norm=2.0, value=0.0, entropy=-1.0)
-    assert checked(Claim.STRONGEST, Verb.MATCH, level).numbers["bound"] == 0.0
-    made = checked(Claim.STRONGEST, Verb.COPY, Scripted(norm=2.0, value=-5.0, entropy=-4.0, slack=0.5))
+    assert checked(Statement.STRONGEST, Verb.MATCH, level).numbers["bound"] == 0.0
+    made = checked(Statement.STRONGEST, Verb.COPY, Scripted(norm=2.0, value=-5.0, entropy=-4.0, slack=0.5))
     assert made.numbers["reached"] == pytest.approx(1 / (1 + math.exp(-5)), rel=1e-15)
     assert made.numbers["bound"] == pytest.approx(1 / (1 + math.exp(-5)), rel=1e-15)
     assert words(made)[1].startswith("its attention is 0.99330714")
@@ -350,7 +350,7 @@ def test_a_divergence_is_never_negative_and_an_odds_may_be():
 
 
 def test_what_is_reached_is_rounded_down_and_the_most_up():
-    made = checked(Claim.STRONGEST, Verb.COPY, Scripted(norm=2.0, value=1.0, entropy=3.0))
+    made = checked(Statement.STRONGEST, Verb.COPY, Scripted(norm=2.0, value=1.0, entropy=3.0))
     assert verdicts(made) == [True] * 3
     with flint.ctx.workprec(200):
         exact = 1 / (1 + flint.arb(1).exp())
@@ -365,13 +365,13 @@ def test_what_is_reached_is_rounded_down_and_the_most_up():
         ("bound", bound * (1 + 5e-10), True),
         ("bound", reached, False),
     ):
-        again = checked(Claim.STRONGEST, Verb.COPY, Scripted(norm=2.0, value=1.0, entropy=3.0), **{field: stated})
+        again = checked(Statement.STRONGEST, Verb.COPY, Scripted(norm=2.0, value=1.0, entropy=3.0), **{field: stated})
         assert all(verdicts(again)) is holds
 
 
 def test_balls_count_by_their_worse_end():
     wide = Scripted(norm=2.0, value=flint.arb(0.5, 0.125), entropy=flint.arb(1.5, 0.125), slack=0.5)
-    made = checked(Claim.STRONGEST, Verb.MATCH, wide)
+    made = checked(Statement.STRONGEST, Verb.MATCH, wide)
     assert made.numbers["reached"] == pytest.approx(0.625, abs=1e-8)
     assert made.numbers["reached"] >= 0.625
     assert made.numbers["bound"] == pytest.approx(0.375, abs=1e-8)
@@ -383,12 +383,12 @@ def test_balls_count_by_their_worse_end():
 def test_the_best_of_all_arithmetics_counts():
     one = Scripted(norm=2.5, value=0.5, entropy=1.0, slack=0.5)
     two = Scripted(norm=2.0, value=0.75, entropy=1.5, slack=0.5)
-    made = checked(Claim.STRONGEST, Verb.MATCH, one, two, one)
+    made = checked(Statement.STRONGEST, Verb.MATCH, one, two, one)
     assert made.asked == 2
     assert verdicts(made) == [True] * 3
     assert made.numbers == {"norm": 2.0, "reached": 0.5, "bound": 0.5, "gap": 0.0}
     too_long = Scripted(norm=2.5, value=0.5, entropy=1.5, slack=0.5)
-    made = checked(Claim.STRONGEST, Verb.MATCH, too_long, too_long)
+    made = checked(Statement.STRONGEST, Verb.MATCH, too_long, too_long)
     assert made.asked == 2
     assert verdicts(made) == [False, True, True]
     assert words(made)[0] == "the query's norm is at most 2"
@@ -396,15 +396,15 @@ def test_the_best_of_all_arithmetics_counts():
 
 @pytest.mark.parametrize("verb", Verb)
 def test_an_unbounded_value_reaches_nothing(verb):
-    made = checked(Claim.STRONGEST, verb, Scripted(norm=1.0, value=math.inf, entropy=0.0))
+    made = checked(Statement.STRONGEST, verb, Scripted(norm=1.0, value=math.inf, entropy=0.0))
     assert verdicts(made)[1] is False
-    made = checked(Claim.STRONGEST, verb, Scripted(norm=1.0, value=math.nan, entropy=0.0))
+    made = checked(Statement.STRONGEST, verb, Scripted(norm=1.0, value=math.nan, entropy=0.0))
     assert verdicts(made)[1:] == [False, False]
 
 
 def test_gaps_are_in_nats():
     for verb, expected in ((Verb.COPY, math.log1p(math.exp(3)) - math.log1p(math.exp(1))), (Verb.SHARE, 2.0)):
-        given = certificate(Claim.STRONGEST, verb)
+        given = certificate(Statement.STRONGEST, verb)
         assert _gap_in_nats(CertificateProblem(given, KEYS, True), 3.0, 1.0) == pytest.approx(expected, rel=1e-15)
 
 
@@ -428,7 +428,7 @@ def test_gaps_are_in_nats():
 )
 def test_a_stated_figure_is_on_the_safe_side_and_close(verb, name, gap, proved, room):
     def states(stated, *, upper):
-        return checker(Claim.STRONGEST, verb, gap=gap, **{name: stated})._states(name, proved, upper=upper)
+        return checker(Statement.STRONGEST, verb, gap=gap, **{name: stated})._states(name, proved, upper=upper)
 
     for upper, side in ((True, 1), (False, -1)):
         assert states(proved, upper=upper) is True
@@ -444,26 +444,26 @@ def test_a_stated_figure_is_on_the_safe_side_and_close(verb, name, gap, proved, 
 def test_a_figure_stated_from_below_is_never_negative(verb, name):
     """A divergence of 5e-10 may be stated as 0 in a gap of 1e-9, and not as less than nothing."""
     for stated, holds in ((0.0, verb is Verb.MATCH and name == "bound"), (-1e-10, False), (-5e-324, False)):
-        made = checker(Claim.STRONGEST, verb, gap=1e-9, **{name: stated})
+        made = checker(Statement.STRONGEST, verb, gap=1e-9, **{name: stated})
         assert made._states(name, 5e-10, upper=False) is holds
 
 
 @pytest.mark.parametrize(
     ("claim", "verb", "figures", "holds"),
     [
-        (Claim.SHORTEST, Verb.COPY, {"norm": 1 + 1e-10, "lower_bound": 1.0}, True),
-        (Claim.SHORTEST, Verb.COPY, {"norm": 1 + 3e-10, "lower_bound": 1.0}, False),
-        (Claim.SHORTEST, Verb.COPY, {"norm": 0.0, "lower_bound": 0.0}, True),
-        (Claim.SHORTEST, Verb.COPY, {"norm": 1e-300, "lower_bound": 0.0}, False),
-        (Claim.SHORTEST, Verb.COPY, {"norm": 1.0}, True),
-        (Claim.STRONGEST, Verb.COPY, {"bound": 0.5 + 4e-11, "reached": 0.5}, True),
-        (Claim.STRONGEST, Verb.COPY, {"bound": 0.5 + 2e-10, "reached": 0.5}, False),
-        (Claim.STRONGEST, Verb.SHARE, {"bound": 3e-20, "reached": 2e-20}, False),
-        (Claim.STRONGEST, Verb.SHARE, {"bound": 5e-324, "reached": 0.0}, True),
-        (Claim.STRONGEST, Verb.MATCH, {"bound": 0.0, "reached": 1e-10}, True),
-        (Claim.STRONGEST, Verb.MATCH, {"bound": 0.0, "reached": 3e-10}, False),
-        (Claim.CEILING, Verb.COPY, {"ceiling": 0.5, "reached": 0.5 - 1e-10}, True),
-        (Claim.CEILING, Verb.COPY, {"ceiling": 0.5, "reached": 0.5 - 3e-10}, False),
+        (Statement.SHORTEST, Verb.COPY, {"norm": 1 + 1e-10, "lower_bound": 1.0}, True),
+        (Statement.SHORTEST, Verb.COPY, {"norm": 1 + 3e-10, "lower_bound": 1.0}, False),
+        (Statement.SHORTEST, Verb.COPY, {"norm": 0.0, "lower_bound": 0.0}, True),
+        (Statement.SHORTEST, Verb.COPY, {"norm": 1e-300, "lower_bound": 0.0}, False),
+        (Statement.SHORTEST, Verb.COPY, {"norm": 1.0}, True),
+        (Statement.STRONGEST, Verb.COPY, {"bound": 0.5 + 4e-11, "reached": 0.5}, True),
+        (Statement.STRONGEST, Verb.COPY, {"bound": 0.5 + 2e-10, "reached": 0.5}, False),
+        (Statement.STRONGEST, Verb.SHARE, {"bound": 3e-20, "reached": 2e-20}, False),
+        (Statement.STRONGEST, Verb.SHARE, {"bound": 5e-324, "reached": 0.0}, True),
+        (Statement.STRONGEST, Verb.MATCH, {"bound": 0.0, "reached": 1e-10}, True),
+        (Statement.STRONGEST, Verb.MATCH, {"bound": 0.0, "reached": 3e-10}, False),
+        (Statement.CEILING, Verb.COPY, {"ceiling": 0.5, "reached": 0.5 - 1e-10}, True),
+        (Statement.CEILING, Verb.COPY, {"ceiling": 0.5, "reached": 0.5 - 3e-10}, False),
     ],
 )
 def test_what_lies_between_two_stated_figures_fits_the_stated_gap(claim, verb, figures, holds):
@@ -472,24 +472,24 @@ def test_what_lies_between_two_stated_figures_fits_the_stated_gap(claim, verb, f
 
 def test_the_room_for_a_figure_ends_where_it_ends():
     for upper, stated in ((True, 1 + 2.0**-30), (False, 1 - 2.0**-30)):
-        made = checker(Claim.STRONGEST, Verb.MATCH, gap=2.0**-30, bound=stated)
+        made = checker(Statement.STRONGEST, Verb.MATCH, gap=2.0**-30, bound=stated)
         assert made._states("bound", 1.0, upper=upper) is True
 
 
 @pytest.mark.parametrize(
     ("claim", "gap", "wanted", "holds"),
     [
-        (Claim.SHORTEST, 1e-9, 1e-9, True),
-        (Claim.SHORTEST, 0.0, 1e-9, True),
-        (Claim.SHORTEST, -1.0, 0.0, True),
-        (Claim.SHORTEST, -1.0, -0.5, False),
-        (Claim.SHORTEST, 0.0, 1.1e-9, False),  # a wider gap says too little
-        (Claim.SHORTEST, 1.1e-9, 1e-9, False),
-        (Claim.STRONGEST, 1e-9, 1e-9, True),
-        (Claim.STRONGEST, 0.0, 1.1e-9, False),
-        (Claim.CEILING, 1e-6, 1e-6, True),
-        (Claim.CEILING, 0.0, 1.1e-6, False),
-        (Claim.SHORTEST, math.nan, 1e-9, False),
+        (Statement.SHORTEST, 1e-9, 1e-9, True),
+        (Statement.SHORTEST, 0.0, 1e-9, True),
+        (Statement.SHORTEST, -1.0, 0.0, True),
+        (Statement.SHORTEST, -1.0, -0.5, False),
+        (Statement.SHORTEST, 0.0, 1.1e-9, False),  # a wider gap says too little
+        (Statement.SHORTEST, 1.1e-9, 1e-9, False),
+        (Statement.STRONGEST, 1e-9, 1e-9, True),
+        (Statement.STRONGEST, 0.0, 1.1e-9, False),
+        (Statement.CEILING, 1e-6, 1e-6, True),
+        (Statement.CEILING, 0.0, 1.1e-6, False),
+        (Statement.SHORTEST, math.nan, 1e-9, False),
     ],
 )
 def test_a_gap_holds_that_is_stated_and_narrow(claim, gap, wanted, holds):
@@ -521,7 +521,7 @@ def never(keys, *, eps, weights=None, basis=None, bound=None, chosen=(0,), verb=
         mixture = np.ones(len(chosen)) if basis else tuple(flint.fmpq(1) for _ in chosen)
         stored = np.array(weights, dtype=float) if basis else tuple(map(flint.fmpq, weights))
         combination = Balance(weights=stored, mixture=mixture, basis=basis)
-    return checked(Claim.UNREACHABLE, verb, keys=keys, eps=eps, combination=combination, bound=bound, chosen=chosen)
+    return checked(Statement.UNREACHABLE, verb, keys=keys, eps=eps, combination=combination, bound=bound, chosen=chosen)
 
 
 def test_copies_of_a_key_set_its_limit():
@@ -595,7 +595,7 @@ def test_rationals_that_are_not_equal_prove_a_limit_too():
 
 
 def unsettled(verb=Verb.COPY, *, keys=KEYS, bound=None, **fields: Any) -> _Checker:
-    made = checker(Claim.UNREACHABLE, verb, keys=keys, **fields)
+    made = checker(Statement.UNREACHABLE, verb, keys=keys, **fields)
     if bound is not None:
         made.numbers["bound"] = bound
     return made
@@ -664,7 +664,7 @@ def test_a_divergence_that_stays_above_the_demand():
     target = np.array([0.0, 0.5, 0.5])
     for kl, holds in ((0.4, True), (0.5, False)):
         given = certificate(
-            Claim.UNREACHABLE, keys=KEYS, kl=kl,
+            Statement.UNREACHABLE, keys=KEYS, kl=kl,
             combination=Balance(weights=tuple(map(flint.fmpq, (1, 1, 1))), mixture=()),
         )  # fmt: skip
         given = replace(given, question=replace(given.question, target=target))
@@ -744,7 +744,7 @@ def test_where_nothing_balances_nothing_is_known(monkeypatch):
 
 
 def ceiling(verb=Verb.COPY, *levels, keys=KEYS, **fields: Any) -> _Checker:
-    return checked(Claim.CEILING, verb, *levels, keys=keys, **{"gap": 1e-6, **fields})
+    return checked(Statement.CEILING, verb, *levels, keys=keys, **{"gap": 1e-6, **fields})
 
 
 def test_the_ceiling_of_a_key_without_copies_is_one():

@@ -224,7 +224,7 @@ def test_bad_files(regard, text: str, message: str) -> None:
             "limit must be a number of seconds from 0.1",
         ),
         (["copying-condition", "--answer", "my.py:right", "--seed", "-1"], "seed must be a whole number from 0"),
-        (["copying-condition", "--answer", "my.py:right", "--check"], "are asked one at a time"),
+        (["copying-condition", "--answer", "my.py:right", "--check"], "Give only one of --template, --answer"),
         (["copying-condition", "my.py"], "'my.py' is one word too many"),
         (["copying-condition", "my.py", "--template"], "my.py exists and is not overwritten; name another file."),
         (["copying-condition", "my.rst", "--template"], "the name must end in .py"),
@@ -299,7 +299,7 @@ def test_being_slow_is_no_way_to_pass() -> None:
     assert found.value.moves[0] < 120 == found.value.moves[1]
     message = (
         r"copying-condition: slow took all of its 1 s for \d+ of 60 instances and \d+ of 120 moves of the adversary; "
-        r"nothing was found against it, and that is too little to say that it holds: make it quicker, or give it more "
+        r"no counterexample was found, but that is too little to say that it holds: make it quicker, or give it more "
         r"time, as with --limit \d+\.$"
     )
     assert re.match(message, str(found.value))
@@ -622,7 +622,7 @@ def test_any_name_can_be_set_and_is_refused_in_a_sentence(name: str, regard) -> 
 def test_a_jail_is_for_an_answer(regard) -> None:
     code, out, err = regard("average-of-two", "--check", "--jail")
     assert (code, out) == (2, "")
-    assert "--jail is where an answer runs: give it together with --answer FILE.py:NAME." in err
+    assert "--jail is for running an answer: give it together with --answer FILE.py:NAME." in err
 
 
 def test_files_that_are_no_answers(regard) -> None:

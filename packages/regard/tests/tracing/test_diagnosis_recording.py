@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.tracing.recording import Event, Failure, Node, Recording, Run, Slope, read_recording
+from regard.tracing.recording import Event, Failure, ForwardPass, Node, Recording, Slope, read_recording
 
 
 def recording() -> Recording:
@@ -20,7 +20,9 @@ def recording() -> Recording:
         Node(live=True, parameters=("w",), shape=(2, 1)),
     )
     raised = Failure(type="ValueError", message="no", line=4, method="forward")
-    run = Run(inputs={"ids": np.arange(4).reshape(2, 2)}, output=None, events=events, nodes=nodes, raised=raised)
+    run = ForwardPass(
+        inputs={"ids": np.arange(4).reshape(2, 2)}, output=None, events=events, nodes=nodes, raised=raised
+    )
     slope = Slope(parameter="w", backward=None, differences=-1.5, scale=1e-6)
     return Recording(name="M", runs=(run,), parameters={"w": np.ones((3, 1))}, slopes=(slope,), pad=0, masked=run)
 

@@ -168,7 +168,7 @@ def main() -> None:
 
 
 def _not_installed(error: Exception) -> InputError | None:
-    """What to say where a package of one of our extras was imported in vain; None where something else went wrong."""
+    """What to say when a package of one of our extras is missing; None when something else went wrong."""
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package not in EXTRAS:
         return None

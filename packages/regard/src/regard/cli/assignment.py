@@ -27,7 +27,7 @@ app = typer.Typer(
 File = Annotated[str, typer.Argument(metavar="ASSIGNMENT.toml", help="The assignment.")]
 NoSandbox = Annotated[
     bool,
-    typer.Option("--no-sandbox", help="Run code without a jail, with your rights: in a container of its own only."),
+    typer.Option("--no-sandbox", help="Run code without a jail, with your rights: only inside a container of its own."),
 ]
 
 
@@ -116,7 +116,9 @@ def secret(
 @app.command()
 def pack(
     file: File,
-    secret: Annotated[str, typer.Option(metavar="FILE", help="Goes into the pack, out of the student's reach.")],
+    secret: Annotated[
+        str, typer.Option(metavar="FILE", help="The secret; it goes into the pack, out of the students' reach.")
+    ],
     out: Annotated[str | None, typer.Option(metavar="FILE.zip", help="The file to write.")] = None,
     gradescope: Annotated[bool, typer.Option("--gradescope", help="An autograder for Gradescope.")] = False,
     prairielearn: Annotated[bool, typer.Option("--prairielearn", help="An external grader for PrairieLearn.")] = False,
@@ -148,17 +150,17 @@ def cells(
 @app.command()
 def overrule(
     folder: Annotated[str, typer.Argument(metavar="GRADES", help="The folder that regard grade has written.")],
-    student: Annotated[str, typer.Argument(help="Whose mark.")],
-    question: Annotated[str, typer.Argument(help="Of which question.")],
+    student: Annotated[str, typer.Argument(help="The student whose mark it is.")],
+    question: Annotated[str, typer.Argument(help="The question.")],
     points: Annotated[float | None, typer.Option(help="What the answer is worth.")] = None,
     reason: Annotated[str, typer.Option(help="Why; the student reads it.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="Give the mark back to the check.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Return to the mark that the check gave.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Overrule a mark, with a reason: a doubted one, or any. It stays when everything is graded again.
+    """Overrule a mark, with a reason. Your mark stays when everything is graded again.
 
     Example: regard assignment overrule grades carl 1 --points 7 --reason "right but for the sign"
     """
     if undo is (points is not None):
-        raise InputError("Say what the answer is worth with --points, or give the mark back to the check with --undo.")
+        raise InputError("Say what the answer is worth with --points, or return to the check's mark with --undo.")
     show(overruled(folder, student, question, points=points, reason=reason), as_json=as_json)

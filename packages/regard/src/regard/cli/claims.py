@@ -28,7 +28,7 @@ def claims(
             help="A claim, or a problem set and a question of it; without one, all claims. With --template, the file.",
         ),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Decide every reading of it: HOLDS, REFUTED, ...")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Check every reading of it: HOLDS, REFUTED, ...")] = False,
     proof: Annotated[bool, typer.Option("--proof", help="The proof, with this instance's numbers.")] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=NUMBER", help="A parameter; may be given several times.")
@@ -46,7 +46,7 @@ def claims(
     ] = None,
     words_file: Annotated[
         str | None,
-        typer.Option("--words", metavar="FILE", help="Your answer in words (.txt, .md), marked by you point by point."),
+        typer.Option("--words", metavar="FILE", help="Your answer in words (.txt, .md); you mark it point by point."),
     ] = None,
     gaps: Annotated[int, typer.Option(help="Print our proof with this many lines left out, for practice.")] = 0,
     jail: Annotated[
@@ -89,8 +89,8 @@ def claims(
     Your own derivation: --template proof.md writes what is given and what is to be shown, --derivation proof.md marks
     every relation: follows, true but say why, false, not read. 0: complete and proved; 1: a false line; 3: neither.
 
-    Your own words: regard claims cse151b-hw4 1A.iv --words mine.txt asks, point by point, whether what a complete
-    answer contains is in yours, and adds up. A file that is not there is written first, from what you type.
+    Your own words: regard claims cse151b-hw4 1A.iv --words mine.txt asks you, point by point, whether your answer has
+    what a complete one contains, and adds up the points. If there is no such file, you type your answer first.
 
     Exit code 0: the statement's own (first) reading, or that of the set which was asked for, holds, is not refuted, or
     is explained; 1: it is refuted.
@@ -186,8 +186,8 @@ def _find_claim(words: list[str], *, template: bool) -> tuple[Claim | QuestionSe
     claim = catalogue.find(first)
     if rest:
         raise InputError(
-            f"{rest[0][:40]!r} is one word too many; after a claim comes only the file that --template writes, and "
-            "after a problem set a question, as in regard claims cse151b-hw4 1B.ii."
+            f"{rest[0][:40]!r} is one word too many: only the file for --template may follow a claim, and only "
+            "a question may follow a problem set, as in regard claims cse151b-hw4 1B.ii."
         )
     return claim, file
 
@@ -207,20 +207,14 @@ def _show_all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None
             "regard claims average-of-two."
         )
     if not (check or as_json):
-        _show_stored_list()
+        from regard.coursework.contents import format_contents, read_entries
+
+        echo(encodable(format_contents(read_entries())))
+        raise typer.Exit(0)
     from regard.coursework.catalogue import claims as catalogue
 
     listing = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
     show(listing, as_json=as_json, details=details)
-
-
-def _show_stored_list() -> None:
-    """Print the stored list of claims and leave, where it is of the claims that are there."""
-    from regard.coursework.contents import format_contents, stored_entries
-
-    if (stored := stored_entries()) is not None:
-        echo(encodable(format_contents(stored)))
-        raise typer.Exit(0)
 
 
 def _answer_progress(answer: str, *, jail: bool) -> Callable[[int, int], None]:
@@ -241,9 +235,9 @@ def _answer_progress(answer: str, *, jail: bool) -> Callable[[int, int], None]:
 
 def _refuse_mixtures(template: bool, answer: str | None, *, others: bool, jail: bool) -> None:
     if template + (answer is not None) + others > 1:
-        raise InputError("--template, --answer and the verdicts (--check, --proof, --plot) are asked one at a time.")
+        raise InputError("Give only one of --template, --answer and the verdicts (--check, --proof, --plot).")
     if jail and answer is None:
-        raise InputError("--jail is where an answer runs: give it together with --answer FILE.py:NAME.")
+        raise InputError("--jail is for running an answer: give it together with --answer FILE.py:NAME.")
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ KEYS_HELP = (
     'a built-in set; or the numbers themselves, "1,0; 0,1".'
 )
 Words = Annotated[list[str] | None, typer.Argument(metavar="KEYS INDEX...", help=KEYS_HELP + " Then the keys, from 0.")]
-Eps = Annotated[float | None, typer.Option(help="How much the rest may have. Default 0.01.")]
+Eps = Annotated[float | None, typer.Option(help="How much attention the other keys may get. Default 0.01.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,13 @@ class SharedOptions:
     """The options that the verbs about keys have in common."""
 
     keys: Annotated[str | None, typer.Option(metavar="KEYS", help="The keys, instead of the first argument.")] = None
-    max_norm: Annotated[float | None, typer.Option(help="The most that a query of this norm can do.")] = None
-    scale: Annotated[str, typer.Option(metavar="NUMBER", help='Multiplies every score; "1/sqrt(d)" is understood.')] = (
+    max_norm: Annotated[
+        float | None, typer.Option(help="Limit the query to this norm, and find the best that it can do.")
+    ] = None
+    scale: Annotated[str, typer.Option(metavar="NUMBER", help='Multiplies every score: a number, or "1/sqrt(d)".')] = (
         "1"
     )
-    allowed: Annotated[str | None, typer.Option(metavar="MASK", help="One 1 or 0 per key: may it be attended to?")] = (
+    allowed: Annotated[str | None, typer.Option(metavar="MASK", help="For each key 1 (may be attended to) or 0.")] = (
         None
     )
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the certificate to this .json file.")] = None
@@ -73,7 +75,9 @@ class SharedOptions:
         if self.allowed is not None:
             mask = load(self.allowed, "the mask", ndim=1)
             if not ((mask == 0) | (mask == 1)).all():
-                raise InputError("The mask must be one 1 (may be attended to) or 0 per key; it has other numbers.")
+                raise InputError(
+                    "The mask must have a 1 (may be attended to) or a 0 for each key; it has other numbers."
+                )
             options["allowed"] = mask == 1
         return array, options
 
@@ -128,7 +132,9 @@ def copy(words: Words = None, eps: Eps = None, *, shared: SharedOptions) -> None
     array, options, indices = shared.read(words, "copy")
     if len(indices) > 1:
         if eps is None or shared.max_norm is not None:
-            raise typer.BadParameter("several keys are copied together with --eps only; ask for --max-norm one by one.")
+            raise typer.BadParameter(
+                "several keys are answered together for --eps only; with --max-norm, ask for one key at a time."
+            )
         shared.refuse_files()
         del options["max_norm"]
         _show_several(regard.design.copy_many(array, indices, eps=eps, **options), shared.as_json)
@@ -216,7 +222,7 @@ def verify(
     keys: Annotated[str, typer.Option("--keys", metavar="KEYS", help="The keys it is about.")],
     as_json: AsJson = False,
 ) -> None:
-    """Recheck a saved certificate from the keys alone, and nothing else; exit code 1 if it does not hold.
+    """Recheck a saved certificate from the keys alone; exit code 1 if it does not hold.
 
     In what --json printed, the query, norm and other figures around the certificate are held against it too.
 
@@ -253,11 +259,11 @@ def winnable(
     ] = None,
     verify: Annotated[
         str | None,
-        typer.Option(metavar="FILE.json", help="Prove a saved certificate again from the rows, and nothing else."),
+        typer.Option(metavar="FILE.json", help="Prove a saved certificate again from the rows alone."),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="FILE.json", help="Keep what is known in this file; a later run goes on from it."),
+        typer.Option(metavar="FILE.json", help="Save progress in this file; a later run continues from it."),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1 takes every core.")] = -1,
     seconds: Annotated[

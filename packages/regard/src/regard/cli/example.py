@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import echo, write_new
+from regard.cli.output import echo
 from regard.errors import InputError, suggest_name
 from regard.examples import EXAMPLES
 from regard.examples import example as numbers
+from regard.files import write_new_file
 from regard.noise import EXAMPLE
 from regard.symmetry.maps import TEMPLATE
 
@@ -40,7 +41,8 @@ def example(
     if file is None:
         echo(text, nl=False)
         return
-    write_new(file, text, *{"model": (".py",), "map": (".py",), "noise": (".toml",)}.get(name, (".csv", ".txt")))
+    endings = {"model": (".py",), "map": (".py",), "noise": (".toml",)}.get(name, (".csv", ".txt"))
+    write_new_file(file, text, endings=endings)
     echo(f"Wrote {file}.")
 
 

@@ -31,20 +31,26 @@ def grade(
     assignment: Annotated[str, typer.Option(metavar="FILE.toml", help="The assignment.")],
     secret: Annotated[str | None, typer.Option(metavar="FILE", help="Decides every student's numbers.")] = None,
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Where marks and pages go.")] = "grades",
-    students: Annotated[str | None, typer.Option(metavar="CSV", help="IDs, names, groups, extensions, times.")] = None,
-    written: Annotated[str | None, typer.Option(metavar="JSON", help="What marking.html saved; taken once.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes at once; all cores if left out.")] = None,
+    students: Annotated[
+        str | None, typer.Option(metavar="CSV", help="The list of students: IDs, names, groups, extensions, times.")
+    ] = None,
+    written: Annotated[
+        str | None, typer.Option(metavar="JSON", help="The file that marking.html saved; it is read once.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="How many processes at once; default: one per core.")] = None,
     times_of_files: Annotated[
-        bool, typer.Option("--times-of-files", help="A file's date is when it was handed in.")
+        bool, typer.Option("--times-of-files", help="Take a file's date as the time it was handed in.")
     ] = False,
-    public: Annotated[bool, typer.Option("--public", help="A student's own file: the public checks only.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Run only the public checks, on a student's own file.")
+    ] = False,
     open_marks: Annotated[
         bool, typer.Option("--open-marks", help="Write moodle.csv and canvas.csv even with marks that need you (?).")
     ] = False,
     serve: Annotated[
         bool, typer.Option("--serve", help="Then open the desk: class, marking, overruling and publishing on one page.")
     ] = False,
-    port: Annotated[int | None, typer.Option(help="The desk's port; left out, a free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="The desk's port; default: a free one.")] = None,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the desk's address and open no browser.")
     ] = False,
@@ -53,8 +59,8 @@ def grade(
 ) -> None:
     """Grade submissions: each runs in a jail, on instances drawn for its student, and against an adversary.
 
-    Stopped half-way, the same command goes on where it was. After a change of the assignment it runs what that
-    concerns, and says whose marks changed.
+    If it is stopped, the same command continues where it was. After a change of the assignment it reruns only what is
+    affected, and says whose marks changed.
 
     Example: regard grade submissions/ --assignment hw4.toml --secret secret.txt --students students.csv
 

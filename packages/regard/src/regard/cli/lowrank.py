@@ -33,7 +33,7 @@ Product = Annotated[
 Transposed = Annotated[
     bool, typer.Option("--transposed", help="With --product: A^T B, for weights stored as torch.nn.Linear does.")
 ]
-Rank = Annotated[int | None, typer.Option(help="The rank to cut to.")]
+Rank = Annotated[int | None, typer.Option(help="The rank of the approximation.")]
 Error = Annotated[float | None, typer.Option(help="Find the smallest rank with at most this error instead.")]
 Norm = Annotated[str | None, typer.Option(help="The norm of --error: spectral (default) or frobenius.")]
 Relative = Annotated[bool, typer.Option("--relative", help="--error is relative to the norm of the matrix.")]
@@ -53,7 +53,7 @@ All = Annotated[bool, typer.Option("--all", help="All matrices of a .safetensors
 Randomised = Annotated[
     bool, typer.Option("--randomised", help="For huge matrices: sketch to --rank in blocks of rows, with bounds.")
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="With --randomised: of the sketch [default: 0].")]
+Seed = Annotated[int | None, typer.Option(min=0, help="With --randomised: the seed of the sketch [default: 0].")]
 Passes = Annotated[
     int | None,
     typer.Option(help="With --randomised: how often to read the matrix for the basis [default: 2, the least]."),
@@ -152,7 +152,7 @@ def _table(spec: str, rank: int | None) -> Table:
 def _tensors(path: str) -> Iterator[tuple[str, Any]]:
     """The matrices of a .safetensors file one after another, with progress."""
     if not path.lower().endswith(".safetensors"):
-        raise InputError(f"--all reads .safetensors files, but this is {path!r}; leave the tensor's name away.")
+        raise InputError(f"--all reads .safetensors files, but this is {path!r}; leave out the tensor's name.")
     if not Path(path).is_file():
         raise InputError(f"{path!r}: there is no such file.")
     if not Path(path).stat().st_size:
@@ -161,7 +161,7 @@ def _tensors(path: str) -> Iterator[tuple[str, Any]]:
     kinds, _ = safetensors_entries(data, repr(path))
     names = sorted(n for n, (kind, shape, *_) in kinds.items() if len(shape) == 2 and 0 not in shape and kind in REAL)
     if len(names) < len(kinds):
-        note(f"{len(kinds) - len(names)} of {len(kinds)} tensors are no matrices of real numbers and were left out.")
+        note(f"{len(kinds) - len(names)} of {len(kinds)} tensors are not matrices of real numbers and were left out.")
     # Not by load_array, which refuses what is not finite: here one such tensor is a line among the others.
     for done, name in enumerate(names):
         progress(done, len(names))
@@ -221,10 +221,10 @@ def _refuse_idle(
     ]
     for option, given, other, there in needs:
         if given and not there:
-            raise InputError(f"{option} does nothing without {other}: add {other} or leave {option} away.")
+            raise InputError(f"{option} does nothing without {other}: add {other} or leave out {option}.")
     for other, there in (("--product", product is not None), ("--randomised", randomised)):
         if tolerance is not None and there:
-            raise InputError(f"--tolerance does nothing with {other}: leave one of the two away.")
+            raise InputError(f"--tolerance does nothing with {other}: leave out one of the two.")
 
 
 def _refuse_with_all(

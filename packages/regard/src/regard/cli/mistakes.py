@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Group, Progress, echo, show, write_new
+from regard.cli.output import AsJson, Group, Progress, echo, show
 from regard.errors import InputError
+from regard.files import write_new_file
 
 app = typer.Typer(
     cls=Group,
@@ -45,7 +46,7 @@ def show_one(
 
     made = smallest_module(find_mistake(name), library="numpy" if numpy else "torch")
     if file is not None:
-        write_new(file, made.code, ".py")
+        write_new_file(file, made.code, endings=(".py",))
         if not as_json:
             echo(f"{file}: {made.sentence}. Run it: python {file}")
             return

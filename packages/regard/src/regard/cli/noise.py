@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 
 Seed = Annotated[int, typer.Option(min=0, help="The seed of points and draws.")]
-Target = Annotated[str, typer.Option(help="The keys whose values' mean is wanted, e.g. 0,1.")]
+Target = Annotated[str, typer.Option(help="The keys whose values are to be averaged, e.g. 0,1.")]
 ValuesFile = Annotated[str | None, typer.Option("--values", help="n x m values; unit vectors if left out.")]
 
 
@@ -68,7 +68,7 @@ def study(
     quantiles: Annotated[str, typer.Option(help="Levels, e.g. 0.05,0.5,0.95.")] = "",
     method: Annotated[str, typer.Option(help="auto, integral, enumeration, qmc or sampling.")] = "auto",
     points: Annotated[int, typer.Option(help="Sobol points per scramble, a power of two.")] = 2**13,
-    accuracy: Annotated[float | None, typer.Option(help="Go on until intervals are this narrow.")] = None,
+    accuracy: Annotated[float | None, typer.Option(help="Continue until the intervals are this narrow.")] = None,
     seed: Seed = 0,
     plot: Plot = None,
     details: Details = False,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
 import typer
 
 from regard.errors import InputError
-from regard.files import check_target, write_file
+from regard.files import check_target
 from regard.notation import in_plain_letters
 from regard.pictures import ENDINGS, NEEDED
 from regard.terminal import printable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # options that several verbs have
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a paragraph.")]
-Details = Annotated[bool, typer.Option("--details", help="Also print what stands behind the answer.")]
+Details = Annotated[bool, typer.Option("--details", help="Also print the figures behind the answer.")]
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture (.svg, .png, .pdf).")]
 
 TYPED = {  # where a result names a method for more, whoever types has an option for it
@@ -122,13 +122,6 @@ def note(message: str) -> None:
     print(f"note: {printable(message)}", file=sys.stderr)
 
 
-def write_new(path: str, text: str, *endings: str) -> None:
-    """Write a text file that begins somebody's work; one that is there is never overwritten."""
-    if check_target(path, endings).exists():
-        raise InputError(f"{path!r} is there already and is left as it is; name another file.")
-    write_file(path, text.encode())
-
-
 def check_file(path: str | None, endings: tuple[str, ...]) -> None:
     """Refuse a file that could not be written, where one is wanted: before the work rather than after."""
     if path is not None:
@@ -144,8 +137,7 @@ def check_plot(*paths: str | None) -> None:
 
 
 class Progress:
-    """A line on standard error, once two seconds have passed, with the time left; silent when it is not a terminal
-    for all but every tenth of the way."""
+    """A line on standard error with the time left, once two seconds have passed; a log gets only a few of them."""
 
     def __init__(self, what: str) -> None:
         self.what, self.start, self.shown = what, time.monotonic(), 0.0

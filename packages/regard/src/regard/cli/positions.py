@@ -17,7 +17,7 @@ def positions(
     kind: Annotated[str | None, typer.Option(help="sinusoidal (default), rotary or learned.")] = None,
     table: Annotated[str | None, typer.Option(help="Learned positions: an array file, one per row.")] = None,
     library: Annotated[
-        str, typer.Option(help="Whose sine: reference (correctly rounded), numpy or torch.")
+        str, typer.Option(help="Which sine function: reference (correctly rounded), numpy or torch.")
     ] = "reference",
     base: Annotated[float, typer.Option(help="Frequencies are base^(-2i/dim).")] = 10000,
     plot: Plot = None,

@@ -29,7 +29,10 @@ def extract(
     b: Annotated[str, typer.Argument(metavar="B", help="Vectors that span the part to remove.")],
     rows: Annotated[
         bool | None,
-        typer.Option("--rows/--columns", help="Where the vectors stand; left out, columns, unless there are too many."),
+        typer.Option(
+            "--rows/--columns",
+            help="Whether the vectors are rows or columns; default columns, unless there are too many.",
+        ),
     ] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="Count singular values and angles up to this as zero, for measured data.")
@@ -48,7 +51,7 @@ def extract(
 
     regard subspace extract "1; 0" "1; 1" --out M.npy
 
-    Vectors are columns, as in the coursework; one row of several numbers is understood as a vector, and --rows reads
+    Vectors are columns, as in the coursework; one row of several numbers is read as a vector, and --rows reads
     any A and B row by row: regard subspace extract "1,0" "1,1"
     """
     check_file(out, WRITTEN)

@@ -6,8 +6,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli.output import AsJson, Details, Plot, Progress, check_plot, echo, show, write_new
+from regard.cli.output import AsJson, Details, Plot, Progress, check_plot, echo, show
 from regard.errors import InputError
+from regard.files import write_new_file
 from regard.symmetry import load_map
 from regard.symmetry import symmetry as study
 from regard.symmetry.maps import TEMPLATE
@@ -27,7 +28,7 @@ def symmetry(
     seed: Annotated[int, typer.Option(help="The seed of the input and the permutations.")] = 0,
     plot: Plot = None,
     template: Annotated[
-        str | None, typer.Option(metavar="FILE.py", help="Write a file with a map to begin from, and leave.")
+        str | None, typer.Option(metavar="FILE.py", help="Write a file with a map to start from, and do nothing else.")
     ] = None,
     details: Details = False,
     as_json: AsJson = False,
@@ -36,7 +37,7 @@ def symmetry(
 
     This imports FILE.py and runs the code in it: only name files you trust.
 
-    Example, a file to begin from, whose block adds its number to every row:
+    Example, a file to start from, whose block adds its number to every row:
 
     regard symmetry --template my_map.py
 
@@ -65,6 +66,6 @@ def symmetry(
 
 
 def _write_template(path: str) -> NoReturn:
-    write_new(path, TEMPLATE, ".py")
+    write_new_file(path, TEMPLATE, endings=(".py",))
     echo(f"Wrote {path}: put your own layer in it, then run\n  regard symmetry {path}:block --length 128")
     raise typer.Exit()

@@ -200,7 +200,7 @@ def translate(
     for line in [*translation.left_out[:5], *translation.doubts[:5]]:
         note(line)
     if len(translation.doubts) > 5:
-        note(f"{len(translation.doubts) - 5} more translations deserve no trust; --json lists them under doubts.")
+        note(f"{len(translation.doubts) - 5} more translations are doubtful; --json lists them under doubts.")
     show(translation, as_json=as_json)
 
 
@@ -304,13 +304,15 @@ def tune(
     config: Annotated[
         str | None, typer.Argument(help="The settings to start from, as for train.", show_default=False)
     ] = None,
-    trials: Annotated[int, typer.Option(help="How many to try in all; a study goes on until it has as many.")] = 40,
+    trials: Annotated[int, typer.Option(help="How many trials in all; a study continues until it has that many.")] = 40,
     space: Annotated[
         str | None,
         typer.Option(help="What to try: a .toml file, or coursework, quick, good; default: by the kind of model."),
     ] = None,
     pruner: Annotated[str, typer.Option(help="What stops hopeless trials early: median, hyperband, none.")] = "median",
-    confirm: Annotated[int, typer.Option(help="Then: default beside best with this many fresh seeds; 0 = not.")] = 0,
+    confirm: Annotated[
+        int, typer.Option(help="Then compare default and best with this many new seeds; 0 = do not.")
+    ] = 0,
     first: Annotated[
         Path | None, typer.Option(help="An earlier study of the same space: begin with its best trials, in order.")
     ] = None,
@@ -372,8 +374,8 @@ def report(
         str | None, typer.Option(help="html (a page) or pdf; default: by the ending of --out, else html.")
     ] = None,
     title: Annotated[str, typer.Option(help="The title.")] = "Translator report",
-    author: Annotated[str, typer.Option(help="Whose report it is; a line under the title.")] = "",
-    replace: Annotated[bool, typer.Option("--replace", help="Write over a file that is there.")] = False,
+    author: Annotated[str, typer.Option(help="The author, in a line under the title.")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a file that exists.")] = False,
     model: OwnModel = None,
     as_json: AsJson = False,
 ) -> None:

@@ -25,15 +25,8 @@ class Attack:
     keys: Float | None = None
 
 
-def attack(
-    function: Callable[..., float],
-    box: Mapping[str, tuple[float, float]],
-    *,
-    whole: tuple[str, ...] = ("n",),
-    rounds: int = 40,
-    seed: int = 0,
-) -> Attack:
-    """Maximise a function of positive parameters over a box, in their logarithms; ``whole`` ones are rounded.
+def attack(function: Callable[..., float], box: Mapping[str, tuple[float, float]]) -> Attack:
+    """Maximise a function of positive parameters over a box, in their logarithms; ``n`` is a whole number.
 
     Differential evolution, then a local polish. A maximum on the edge of the box shows as an edge value in ``at``.
 
@@ -48,10 +41,10 @@ def attack(
     def place(x: Float) -> dict[str, float]:
         # exp(log x) may miss the end of the box by rounding
         point = {name: float(np.clip(np.exp(v), *box[name])) for name, v in zip(names, x, strict=True)}
-        return {name: round(value) if name in whole else value for name, value in point.items()}
+        return {name: round(value) if name == "n" else value for name, value in point.items()}
 
     with np.errstate(over="ignore"):  # of the spread of the values, where a constant in them is huge
-        optimum = differential_evolution(lambda x: -function(**place(x)), limits, maxiter=rounds, rng=seed, tol=1e-12)
+        optimum = differential_evolution(lambda x: -function(**place(x)), limits, maxiter=40, rng=0, tol=1e-12)
     return Attack(value=float(-optimum.fun), at=place(optimum.x), tries=int(optimum.nfev))
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from regard.coursework import checklists
-from regard.coursework.claim import TOPICS, Claim
-from regard.coursework.contents import Entry, format_contents
+from regard.coursework.claim import Claim
+from regard.coursework.contents import PACKAGE, TOPICS, claim_modules, format_contents
 from regard.coursework.problem_sets import SETS, find_set, sets_beginning
 from regard.coursework.set_questions import QuestionSelection, SetQuestion
 from regard.coursework.verdict import Table
 from regard.errors import InputError, similar_names
 from regard.progress import Progress
 from regard.results import Result
-
-PACKAGE = "regard.coursework.claims"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,7 +25,7 @@ class Listing(Result):
     claims: tuple[Claim, ...]
 
     def __str__(self) -> str:
-        return format_contents(Entry(claim.topic, claim.name, claim.statement) for claim in self.claims)
+        return format_contents(self.claims)
 
     def to_dict(self) -> dict[str, Any]:
         return {"claims": [claim.to_dict() for claim in self.claims]}
@@ -43,19 +40,19 @@ class Claims(Mapping[str, Claim]):
     """
 
     def __getitem__(self, name: str) -> Claim:
-        if name not in self._modules():
+        if name not in claim_modules():
             raise InputError(f"There is no claim {str(name)[:60]!r}; {self._hint(str(name))}")
-        claim: Claim = import_module(f"{PACKAGE}.{self._modules()[name]}").CLAIM
+        claim: Claim = import_module(f"{PACKAGE}.{claim_modules()[name]}").CLAIM
         return claim
 
     def __iter__(self) -> Iterator[str]:
         return iter([claim.name for claim in self._sorted_claims()])
 
     def __len__(self) -> int:
-        return len(self._modules())
+        return len(claim_modules())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._modules()
+        return name in claim_modules()
 
     def __repr__(self) -> str:
         return f"<{len(self)} claims: {', '.join(self)}>"
@@ -70,7 +67,7 @@ class Claims(Mapping[str, Claim]):
         >>> claims.find("average-w").name
         'average-within-budget'
         """
-        fitting = [name] if name in self else [one for one in self._modules() if name and one.startswith(name.lower())]
+        fitting = [name] if name in self else [one for one in claim_modules() if name and one.startswith(name.lower())]
         if len(fitting) > 1:
             raise InputError(
                 f"{name!r} begins the names of {', '.join(sorted(fitting))}: write more of the one you mean."
@@ -117,17 +114,12 @@ class Claims(Mapping[str, Claim]):
         """What was meant, probably: a claim that looks alike, a problem set, or one that looks alike."""
         if sets_beginning(name):
             return f"that is a problem set: regard claims {name}, or claims.of({name!r}) from Python."
-        known = [*self._modules(), *SETS]
+        known = [*claim_modules(), *SETS]
         near = similar_names(name.lower(), known, cutoff=0.4)
         return f"did you mean {near[0]}?" if near else "regard claims lists them all."
 
-    def _modules(self) -> dict[str, str]:
-        # by the files' names alone: nothing is imported to answer whether a claim exists
-        modules = iter_modules(import_module(PACKAGE).__path__)
-        return {module.name.replace("_", "-"): module.name for module in modules}
-
     def _sorted_claims(self) -> tuple[Claim, ...]:
-        everything = [self[name] for name in self._modules()]
+        everything = [self[name] for name in claim_modules()]
         return tuple(sorted(everything, key=lambda claim: (TOPICS.index(claim.topic), claim.name)))
 
 

@@ -18,13 +18,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from regard.coursework.problem_sets import find_set
 from regard.coursework.verdict import MarkedResult, wrap_text
 from regard.errors import InputError
-from regard.toml import parse_toml
+from regard.toml import package_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +149,8 @@ def questions() -> tuple[tuple[str, str], ...]:
 @cache
 def _lists() -> dict[tuple[str, str], tuple[tuple[Item, ...], str]]:
     """Items and full answer by set and label; a question that two lists name has both, in the file's order."""
-    text = resources.files("regard.coursework").joinpath("checklists.toml").read_text(encoding="utf-8")
     lists: dict[tuple[str, str], tuple[tuple[Item, ...], str]] = {}
-    for one in parse_toml(text)["checklist"]:
+    for one in package_table("regard.coursework", "checklists.toml")["checklist"]:
         items = tuple(Item(**item, part=one.get("part", "")) for item in one["items"])
         for place in ((name, label) for name, labels in one["of"].items() for label in labels):
             before, said = lists.get(place, ((), ""))

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from regard.arrays import check_target
@@ -29,7 +28,7 @@ from regard.errors import InputError
 from regard.pictures import ENDINGS, figure, save, set_formulas
 from regard.progress import Progress
 from regard.rigor import check_arithmetic
-from regard.toml import parse_toml
+from regard.toml import package_table
 from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from regard.sandbox.jail import Tier
 
 _VALUE = re.compile(r"`(\w+)` \([^)]*\)")  # as statements have it: `factor` (1)
-TOPICS = ("attention", "noise", "order", "rank", "translator")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,7 +91,7 @@ class Claim(MarkedResult):
         return Proof(claim=self.name, parameters=chosen, text=self.prove(**chosen))
 
     def source_in(self, name: str) -> Source | None:
-        """Its place in the set of this name, or None where that has it not."""
+        """Its place in the set of this name; None if the set does not contain it."""
         return next((source for source in self.sources if source.name == name), None)
 
     @property
@@ -290,7 +288,7 @@ def read_claim(
 
     The proof is a text with places for numbers: the parameters, and what ``proof_numbers`` computes from them.
     """
-    words = parse_toml(resources.files("regard.coursework.claims").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    words = package_table("regard.coursework.claims", f"{name}.toml")
     proof: str = words["proof"]["text"]
 
     def prove(**chosen: float) -> str:

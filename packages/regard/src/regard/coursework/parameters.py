@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from regard.declared_tables import Bounds
 from regard.errors import InputError
 from regard.notation import without_marks
 from regard.written_numbers import real_number, rounded_integer_error
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """A number that a claim depends on; ``above`` and ``below`` are strict bounds, ``least`` and ``most`` are not.
+class Parameter(Bounds):
+    """A number that a claim depends on, and its range.
 
     >>> Parameter(name="eps", default=0.01, meaning="the slack", above=0, below=1).rule()
     'a number with $0 <$ eps $< 1$'
@@ -23,28 +24,14 @@ class Parameter:
     meaning: str
     whole: bool = False
     even: bool = False  # and whole
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None
-    below: float | None = None
 
     def rule(self) -> str:
         """The range in words."""
         kind = "an even number" if self.even else "a whole number" if self.whole else "a number"
-        left = (
-            f"${self.least:g} <=$ "
-            if self.least is not None
-            else f"${self.above:g} <$ "
-            if self.above is not None
-            else ""
-        )
-        right = (
-            f" $<= {self.most:g}$"
-            if self.most is not None
-            else f" $< {self.below:g}$"
-            if self.below is not None
-            else ""
-        )
+        least = ((self.least, "<="), (self.above, "<"))
+        most = ((self.most, "<="), (self.below, "<"))
+        left = next((f"${bound:g} {sign}$ " for bound, sign in least if bound is not None), "")
+        right = next((f" ${sign} {bound:g}$" for bound, sign in most if bound is not None), "")
         return f"{kind} with {left}{self.name}{right}" if left or right else kind
 
     def parse_value(self, value: object, claim: str) -> float:
@@ -57,20 +44,12 @@ class Parameter:
             raise self._refusal(value, claim) from None
         if isinstance(value, int) and number != value:
             raise rounded_integer_error(value, f"{self.name} of {claim}")
-        if not math.isfinite(number) or not self._in_range(number):
+        if not math.isfinite(number) or not self.contains(number):
             raise self._refusal(value, claim)
         step = 2 if self.even else 1
         if (self.even or self.whole) and number % step:
             raise self._refusal(value, claim)
         return int(number) if self.even or self.whole else number
-
-    def _in_range(self, x: float) -> bool:
-        return (
-            (self.least is None or x >= self.least)
-            and (self.most is None or x <= self.most)
-            and (self.above is None or x > self.above)
-            and (self.below is None or x < self.below)
-        )
 
     def _refusal(self, value: object, claim: str) -> InputError:
         came = str(value)[:40] if isinstance(value, str) else repr(value)
@@ -88,11 +67,11 @@ def checked_parameters(known: tuple[Parameter, ...], given: dict[str, object], c
     return {p.name: p.parse_value(given.get(p.name, p.default), claim) for p in known}
 
 
-def number_of_keys(*, least: int = 2, default: int = 10, most: int = 10**9) -> Parameter:
+def number_of_keys(*, least: int = 2, most: int = 10**9) -> Parameter:
     """n, as most claims have it."""
-    return Parameter(name="n", default=default, meaning="how many keys", whole=True, least=least, most=most)
+    return Parameter(name="n", default=10, meaning="how many keys", whole=True, least=least, most=most)
 
 
-def slack(*, default: float = 0.01, least: float = 1e-200) -> Parameter:
+def slack(*, least: float = 1e-200) -> Parameter:
     """eps with 0 < eps < 1, as most claims have it."""
-    return Parameter(name="eps", default=default, meaning="how much the rest may get", least=least, below=1)
+    return Parameter(name="eps", default=0.01, meaning="how much the rest may get", least=least, below=1)

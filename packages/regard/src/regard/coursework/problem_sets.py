@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib import resources
 
 from regard.errors import InputError, similar_names
-from regard.toml import parse_toml
+from regard.toml import package_table
 
 LEFT_OUT = {"question", "questions", "problem", "part", "q", "exercise"}  # words that name no question
 RUN_TOGETHER = re.compile(r"([a-h])(i{1,3}|iv|v)")  # "bii" is b, ii
@@ -127,10 +126,9 @@ def _is_prefix(label: tuple[str, ...], asked: tuple[str, ...]) -> bool:
 
 def _read_sets() -> dict[str, ProblemSet]:
     """The sets by name, from problem_sets.toml beside this file."""
-    text = resources.files("regard.coursework").joinpath("problem_sets.toml").read_text(encoding="utf-8")
     sets = [
         ProblemSet(**{**one, "questions": tuple(QuestionText(**question) for question in one["questions"])})
-        for one in parse_toml(text)["set"]
+        for one in package_table("regard.coursework", "problem_sets.toml")["set"]
     ]
     return {one.name: one for one in sets}
 

@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.parameters import Parameter
 from regard.errors import InputError
-from regard.toml import parse_toml
+from regard.toml import package_table
 
 Setting = dict[str, float]
 
@@ -230,8 +229,7 @@ class Question:
 
 @cache
 def _question_words() -> dict[str, dict[str, Any]]:
-    text = resources.files("regard.coursework").joinpath("questions.toml").read_text(encoding="utf-8")
-    return parse_toml(text)
+    return package_table("regard.coursework", "questions.toml")
 
 
 def read_question(claim: str, **functions: Any) -> Question:
@@ -285,7 +283,7 @@ def inequality(one: float, relation: str, other: float, *, digits: int = 6) -> s
     return f"both about {one:.{digits}g}, the first {more} by less than the rounding of float64"
 
 
-def equality_ruling(value: float, truth: float, what: str, *, slack: float = SLACK) -> Ruling:
+def equality_ruling(value: float, truth: float, what: str) -> Ruling:
     """A number that must be the truth, but for rounding.
 
     >>> equality_ruling(2.0, 2.5, "the variance").said
@@ -293,7 +291,7 @@ def equality_ruling(value: float, truth: float, what: str, *, slack: float = SLA
     """
     off = abs(value - truth) / max(abs(truth), 1e-300)
     right, yours = format_distinctly(truth, value)
-    return Ruling(room=slack - off, said=f"{what} is {right}; yours is {yours}")
+    return Ruling(room=SLACK - off, said=f"{what} is {right}; yours is {yours}")
 
 
 def bound_ruling(value: float, bound: float, said: str) -> Ruling:

@@ -1,9 +1,12 @@
-"""Questions found by set and label, with the claims that answer them, their checklists, and the verdicts for that set.
+"""Questions found by set and label, with the claims that answer them, their checklists, and the verdicts for that set;
+and what the two published solutions assert, sentence by sentence: each holds, holds with a gap, or is false, and why.
 
 >>> from regard.coursework.catalogue import claims
 >>> found = claims.of("cs224n", "1-4")
 >>> [(one.label, one.claims[0].name) for one in found.questions]
 [('1-4i', 'two-heads-average'), ('1-4ii', 'two-heads-steady')]
+>>> [(one.verdict, one.claim) for one in assertions_of("cs224n-w25-a4", "1-3i")]
+[('holds', 'small-noise-keeps-the-average'), ('gap', 'small-noise-keeps-the-average')]
 """
 
 from __future__ import annotations
@@ -11,16 +14,19 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from regard.coursework.checklists import Checklist, WrittenAnswer
 from regard.coursework.claim import Claim, Proof
 from regard.coursework.problem_sets import SETS, ProblemSet, QuestionText, label_parts
-from regard.coursework.published_solutions import Assertion, assertions_of
 from regard.coursework.verdict import WIDTH, ClaimReport, MarkedResult, wrap_text
 from regard.errors import InputError
 from regard.notation import readable
 from regard.progress import Progress
+from regard.toml import package_table
+
+VERDICTS = {"holds": "HOLDS", "gap": "HOLDS WITH A GAP", "false": "FALSE"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,11 +98,11 @@ class QuestionSelection(MarkedResult):
         if not fitting:
             raise InputError(
                 f"{self.set.name}, {labels} asks for words; "
-                f"regard claims {self.set.name} {shell_label(labels)} has what a "
+                f"regard claims {self.set.name} {shell_label(labels)} lists what a "
                 "complete answer contains."
             )
         names = ", ".join(claim.name for claim in fitting)
-        raise InputError(f"{doing} is about one claim, and {self.set.name}, {labels} has {names}: name one of them.")
+        raise InputError(f"{doing} needs one claim, but {self.set.name}, {labels} has {names}: name one of them.")
 
     def write(self, text: str) -> WrittenAnswer:
         """Your answer in words to the one question that was asked for, beside its checklist: ``.tick(1, 3)`` marks it.
@@ -108,7 +114,9 @@ class QuestionSelection(MarkedResult):
         first, *others = (label_parts(one.label) for one in self.questions)
         if any(other[: len(first)] != first for other in others):  # else the first was named in full, as (c) is
             labels = ", ".join(one.label for one in self.questions)
-            raise InputError(f"An answer in words is to one question; {self.set.name} has {labels}: name one of them.")
+            raise InputError(
+                f"An answer in words is for one question, but {self.set.name} has {labels}: name one of them."
+            )
         return self.questions[0].checklist.write(text)
 
     def check(self, *, progress: Progress | None = None, **parameters: float) -> SetReport:
@@ -194,6 +202,49 @@ class SetReport(MarkedResult):
     def marked_dict(self) -> dict[str, Any]:
         rows = [{"label": label, "claims": [one.marked_dict() for one in several]} for label, several in self.rows]
         return {"set": self.set.name, "questions": rows}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assertion:
+    """One sentence of a published solution, our verdict on it, and what shows it: a reading of a claim, or Python."""
+
+    says: str
+    verdict: str
+    why: str
+    shows: str = ""  # a claim with its settings | a reading of it | what its check says
+    python: str = ""  # lines; the last of them is true
+
+    @property
+    def claim(self) -> str:
+        """The claim whose check shows it; empty where Python does."""
+        return self.shows.partition(" ")[0]
+
+    @property
+    def evidence(self) -> str:
+        """What to type: a command and the line of its output to look at; empty where it is Python."""
+        if not self.shows:
+            return ""
+        asked, reading, status = self.shows.split(" | ")
+        name, *settings = asked.split()
+        options = "".join(f" --set {one}" for one in settings)
+        return f"regard claims {name} --check{options} ({reading}: {status})"
+
+    def __str__(self) -> str:
+        lines = [wrap_text(f'"{self.says}" {VERDICTS[self.verdict]}. {self.why}', indent=2, hang=2)]
+        lines += [f"    {self.evidence}"] if self.shows else [f"    >>> {line}" for line in self.python.splitlines()]
+        return "\n".join(lines)
+
+
+def assertions_of(set: str, question: str) -> tuple[Assertion, ...]:
+    """The sentences of the published solution to one question, by the names of set and question; () without one."""
+    return published_solutions().get((set, question), ())
+
+
+@cache
+def published_solutions() -> dict[tuple[str, str], tuple[Assertion, ...]]:
+    """All of them, by set and question, in order; they are in published_solutions.toml, in our own words."""
+    solutions = package_table("regard.coursework", "published_solutions.toml")["solution"]
+    return {(one["set"], one["question"]): tuple(Assertion(**each) for each in one["assertions"]) for one in solutions}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

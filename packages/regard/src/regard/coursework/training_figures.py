@@ -1,7 +1,7 @@
 """Figures of training runs, which a check reads and never trains again.
 
-They are in JSON files in the folder ``records``. ``python -m tools.record_training`` writes one from the folders of
-the runs, so that nobody types a figure; a file that is not there has not been measured yet.
+They are in JSON files in the folder ``records``, one for each of NAMES. ``python -m tools.record_training`` writes one
+from the folders of the runs, so that nobody types a figure.
 
 | key | what |
 |---|---|
@@ -21,13 +21,12 @@ contradict it: a comparison and a study are read as the translator's own results
 from __future__ import annotations
 
 import datetime
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.errors import InputError
 from regard.strict_json import parse_json
@@ -36,15 +35,11 @@ from regard.translator.studies.comparison_record import Comparison, Entry, diffe
 from regard.translator.studies.search_record import Importance, Trial, Tuning
 from regard.written_numbers import in_full, is_finite_number
 
-if TYPE_CHECKING:
-    from regard.translator.studies.comparison_record import Comparison, Entry
-    from regard.translator.studies.search_record import Tuning
-
 NAMES = ("defaults", "described", "embeddings", "sides", "tuned")
 VALIDATION = "validation perplexity"
-_COMPARISON = ("command", "scored_on", "seeds", "variants")
-_VARIANT = ("name", "weights", "cpu_seconds", "coverage", "measures")
-_STUDY = ("command", "trials", "best", "started_from", "importance", "confirmation", "cpu_seconds")
+COMPARISON_KEYS = ("command", "scored_on", "seeds", "variants")
+VARIANT_KEYS = ("name", "weights", "cpu_seconds", "coverage", "measures")
+STUDY_KEYS = ("command", "trials", "best", "started_from", "importance", "confirmation", "cpu_seconds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,15 +106,15 @@ class Figures:
         return f"the record of {self.date}, {self.log}"
 
 
-def record(name: str) -> Figures | None:
-    """The figures of this name that come with the package, or None where they are not measured yet.
+def record(name: str) -> Figures:
+    """The figures of this name, which come with the package.
 
     >>> found = record("defaults")
     >>> [round(run.perplexity) for run in found.runs if run.seed == 0]
     [14]
     """
     path = files("regard.coursework") / "records" / f"{name}.json"
-    return read(path.read_text(encoding="utf-8"), name) if path.is_file() else None
+    return read(path.read_text(encoding="utf-8"), name)
 
 
 def read(text: str, where: str | Path) -> Figures:
@@ -137,22 +132,11 @@ def read(text: str, where: str | Path) -> Figures:
         ) from None
 
 
-def to_json(figures: Figures) -> str:
-    """The JSON text that reads back as these figures."""
-    content = {field.name: getattr(figures, field.name) for field in fields(figures)}
-    content |= {
-        "runs": [asdict(run) for run in figures.runs],
-        "comparison": _comparison_content(figures.comparison),
-        "study": _study_content(figures.study),
-    }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
 def _comparison(content: Any) -> Comparison | None:
     """A comparison as the translator has it, its differences computed anew."""
     if content is None:
         return None
-    parts = _keys("comparison", _COMPARISON, content)
+    parts = _keys("comparison", COMPARISON_KEYS, content)
     entries = [_entry(variant, len(parts["seeds"])) for variant in parts["variants"]]
     if not entries or not parts["seeds"]:
         raise InputError("a comparison has no variant or no seed")
@@ -163,7 +147,7 @@ def _comparison(content: Any) -> Comparison | None:
 
 
 def _entry(content: Any, seeds: int) -> Entry:
-    parts = _keys("variant", _VARIANT, content)
+    parts = _keys("variant", VARIANT_KEYS, content)
     _check_figures("weights and cpu_seconds", [parts["weights"], parts["cpu_seconds"]], least=0.0)
     if VALIDATION not in parts["measures"]:
         raise InputError(f"{parts['name']!r} has no {VALIDATION}")
@@ -178,28 +162,11 @@ def _entry(content: Any, seeds: int) -> Entry:
     )  # fmt: skip
 
 
-def _comparison_content(comparison: Comparison | None) -> dict[str, Any] | None:
-    if comparison is None:
-        return None
-    variants = [
-        {
-            "name": entry.name,
-            "weights": entry.parameters,
-            "cpu_seconds": round(entry.cpu_seconds, 1),
-            "coverage": entry.coverage,
-            "measures": {name: interval.values for name, interval in entry.measures.items()},
-        }
-        for entry in comparison.entries
-    ]
-    values = comparison.command, comparison.scored_on, comparison.seeds, variants
-    return dict(zip(_COMPARISON, values, strict=True))
-
-
 def _study(content: Any) -> Tuning | None:
     """A search as the translator has it."""
     if content is None:
         return None
-    parts = _keys("study", _STUDY, content)
+    parts = _keys("study", STUDY_KEYS, content)
     trials = [
         Trial(number=i, state=state, perplexity=p, expected=p, curve=[], changes=changes, cpu_seconds=0.0, reason="")
         for i, (state, p, changes) in enumerate(parts["trials"])
@@ -221,21 +188,6 @@ def _study(content: Any) -> Tuning | None:
         confirmation=_comparison(parts["confirmation"]), command="", cpu_seconds=parts["cpu_seconds"],
         searched_by=parts["command"],
     )  # fmt: skip
-
-
-def _study_content(study: Tuning | None) -> dict[str, Any] | None:
-    if study is None:
-        return None
-    values = (
-        study.searched_by,
-        [[trial.state, trial.perplexity, trial.changes] for trial in study.trials],
-        study.trials.index(study.best),
-        None if study.default is None else study.trials.index(study.default),
-        [[one.name, one.mean, one.low, one.high] for one in study.importance],
-        _comparison_content(study.confirmation),
-        round(study.cpu_seconds, 1),
-    )
-    return dict(zip(_STUDY, values, strict=True))
 
 
 def _keys(what: str, wanted: Sequence[str], content: Any) -> dict[str, Any]:

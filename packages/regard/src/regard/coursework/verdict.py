@@ -209,7 +209,7 @@ class ReadingVerdict(MarkedResult):
     def __str__(self) -> str:
         support = "needs" if self.verdict.status is Status.UNDECIDED else "by"
         head = f"  {self.reading}: {self.verdict.status.value} ({support} {self.verdict.by})."
-        aside = [f"({', '.join(self.ignored)}: no part in this reading.)"] if self.ignored else []
+        aside = [f"({', '.join(self.ignored)}: not used in this reading.)"] if self.ignored else []
         lines = [wrap_text(text, indent=4) for text in (self.statement, *aside)]
         return "\n".join([readable(head), *lines, *self.verdict.lines()])
 

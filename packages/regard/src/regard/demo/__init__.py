@@ -26,6 +26,7 @@ from regard.toml import parse_toml
 
 HERE = Path(__file__).parent
 LONGEST = 40  # lines of an answer that are shown at once
+EVERY = 5.0  # seconds between two lines on how far a long command is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +88,12 @@ def _run(command: str, folder: Path, say: Notify) -> str:
         return output.read().rstrip()
 
 
-def _relay(running: subprocess.Popen[str], say: Notify, *, every: float = 5.0) -> str:
+def _relay(running: subprocess.Popen[str], say: Notify) -> str:
     """Pass on how far a long command is, a line every few seconds; returns its last line."""
     last, shown = "", time.monotonic()
     for line in running.stderr or ():
         last = line.strip() or last
-        if time.monotonic() - shown > every:
+        if time.monotonic() - shown > EVERY:
             say(f"    {last}")
             shown = time.monotonic()
     return last

@@ -48,7 +48,7 @@ class Verb(StrEnum):
     MATCH = "match"
 
 
-class Claim(StrEnum):
+class Statement(StrEnum):
     """What a certificate proves: the shortest query, the strongest within a norm, that none does it, the ceiling."""
 
     SHORTEST = "shortest"
@@ -65,10 +65,10 @@ HEAD = ("format", "question", "claim", "scale", "allowed", "data")
 FIGURES = ("norm", "lower_bound", "gap", "reached", "bound", "ceiling")
 # which further fields each claim uses; every other one is refused
 USED = {
-    Claim.SHORTEST: ("query", "dual", "norm", "lower_bound", "gap"),
-    Claim.STRONGEST: ("query", "dual", "reached", "bound", "gap"),
-    Claim.UNREACHABLE: ("combination", "bound"),
-    Claim.CEILING: ("query", "direction", "combination", "ceiling", "reached", "gap"),
+    Statement.SHORTEST: ("query", "dual", "norm", "lower_bound", "gap"),
+    Statement.STRONGEST: ("query", "dual", "reached", "bound", "gap"),
+    Statement.UNREACHABLE: ("combination", "bound"),
+    Statement.CEILING: ("query", "direction", "combination", "ceiling", "reached", "gap"),
 }
 
 
@@ -135,7 +135,7 @@ class Certificate:
     """What is claimed of which keys, and the numbers that prove it."""
 
     question: Request
-    claim: Claim
+    claim: Statement
     scale: float
     allowed: tuple[int, ...] | None  # the keys that may be attended to; None: all
     shape: tuple[int, int]
@@ -185,7 +185,7 @@ REQUEST_KINDS |= dict.fromkeys(("eps", "kl", "max_norm"), FIGURE)
 BALANCE_KINDS: dict[str, tuple[type, ...]] = {"weights": VECTOR, "mixture": VECTOR, "basis": (tuple, NOTHING)}
 CERTIFICATE_KINDS: dict[str, tuple[type, ...]] = {
     "question": (Request,),
-    "claim": (Claim,),
+    "claim": (Statement,),
     "scale": (int, float),
     "allowed": (tuple, NOTHING),
     "shape": (tuple,),
@@ -259,9 +259,9 @@ class _Reader:
             )
         self.given, self.asked = given, _part(given, "question")
         verb, claim = self.asked.get("verb"), given.get("claim")
-        if verb not in [v.value for v in Verb] or claim not in [c.value for c in Claim]:
+        if verb not in [v.value for v in Verb] or claim not in [c.value for c in Statement]:
             raise InputError(f"The certificate's verb {verb!r} or claim {claim!r} is not one that exists.")
-        self.verb, self.claim = Verb(verb), Claim(claim)
+        self.verb, self.claim = Verb(verb), Statement(claim)
         self.shape, self.sha256 = _data(_part(given, "data"))
 
     def certificate(self) -> Certificate:
@@ -289,7 +289,7 @@ class _Reader:
 
     def _question(self, allowed: tuple[int, ...] | None) -> Request:
         asked, count = self.asked, self.shape[0]
-        demand = {Claim.STRONGEST: ("max_norm",), Claim.CEILING: ()}.get(
+        demand = {Statement.STRONGEST: ("max_norm",), Statement.CEILING: ()}.get(
             self.claim, ("kl",) if self.verb is Verb.MATCH else ("eps",)
         )
         about = "target" if self.verb is Verb.MATCH else "keys"
@@ -308,14 +308,14 @@ class _Reader:
         return question
 
     def _query(self) -> Numbers | None:
-        needed = "query" in USED[self.claim] and self.claim is not Claim.CEILING
+        needed = "query" in USED[self.claim] and self.claim is not Statement.CEILING
         if not needed and self.given.get("query") is None:
             return None
         return _numbers(self.given.get("query"), "query", self.shape[1])
 
     def _direction(self) -> tuple[int, ...] | Float | None:
         """A direction in floats, or in whole numbers where floats have too few digits for it."""
-        if self.claim is not Claim.CEILING:
+        if self.claim is not Statement.CEILING:
             return None
         if self.given.get("query") is not None:
             if "direction" in self.given:
@@ -329,7 +329,7 @@ class _Reader:
         return _vector(value, "direction", length)
 
     def _balance(self, name: str, sizes: tuple[int, int]) -> Balance | None:
-        needed = name == "dual" and self.claim in (Claim.SHORTEST, Claim.STRONGEST)
+        needed = name == "dual" and self.claim in (Statement.SHORTEST, Statement.STRONGEST)
         if not needed and self.given.get(name) is None:
             return None
         entry = _part(self.given, name)
@@ -347,7 +347,7 @@ class _Reader:
         return balance
 
     def _figures(self) -> dict[str, float]:
-        needed = {Claim.SHORTEST: ("norm", "gap"), Claim.UNREACHABLE: ()}.get(self.claim, ("gap",))
+        needed = {Statement.SHORTEST: ("norm", "gap"), Statement.UNREACHABLE: ()}.get(self.claim, ("gap",))
         names = [name for name in FIGURES if name in needed or self.given.get(name) is not None]
         return {name: _number(self.given.get(name), name) for name in names}
 

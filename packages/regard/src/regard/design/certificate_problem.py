@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design import evaluate
-from regard.design.certificate import Balance, Certificate, Claim, Numbers, Request, Verb
+from regard.design.certificate import Balance, Certificate, Numbers, Request, Statement, Verb
 from regard.design.wording import in_full
 from regard.errors import InputError
 
@@ -171,7 +171,7 @@ class CertificateProblem:
         chosen = ", ".join(map(str, question.keys))
         what = f"key{'s' * (len(question.keys) > 1)} {chosen}" if chosen else "the target stored in it"
         name = self.verb.value
-        verb = f"the most that can ever be done: {name}" if self.certificate.claim is Claim.CEILING else name
+        verb = f"the most that can ever be done: {name}" if self.certificate.claim is Statement.CEILING else name
         masked = "" if self.certificate.allowed is None else ", with a mask"
         return f"{verb} {what}{', ' * bool(about)}{about}, scale {in_full(self.scale)}{masked}"
 

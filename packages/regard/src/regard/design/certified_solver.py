@@ -17,7 +17,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Design, drawable_keys
-from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
+from regard.design.certificate import Balance, Certificate, Statement, Verb, floats
 from regard.design.certificate_problem import demand_sharpness
 from regard.design.evaluate import norm_above, norms_above
 from regard.design.even_shares import shortest_even
@@ -139,7 +139,7 @@ def certify_together(
     """`certify_shortest` of several copies on the same keys, all allowed; None where one look is not enough."""
     longer = np.stack(queries) * (1 + _lengthenings(questions[0])[0])  # copies are equally sharp demands
     made = [
-        question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=norm, gap=GAP)
+        question.certificate(Statement.SHORTEST, query=query, dual=dual, norm=norm, gap=GAP)
         for question, query, dual, norm in zip(questions, longer, duals, norms_above(longer), strict=True)
     ]
     checked = recheck_together(made, questions[0].keys, top=questions[0].top)
@@ -200,7 +200,7 @@ def _certify_carefully(question: Question, query: Float, dual: Balance) -> Tried
 
 
 def _shortest_certificate(question: Question, query: Float, dual: Balance) -> Certificate:
-    return question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=norm_above(query), gap=GAP)
+    return question.certificate(Statement.SHORTEST, query=query, dual=dual, norm=norm_above(query), gap=GAP)
 
 
 def _strongest(question: Question) -> Tried | None:
@@ -223,7 +223,7 @@ def _strongest(question: Question) -> Tried | None:
     if norm * (1 + CHECK_ROUNDING) > radius:
         query = query * (radius / norm * (1 - CHECK_ROUNDING))
     dual = Balance(weights=weights, mixture=np.zeros(0) if question.verb is Verb.MATCH else mixture)
-    return _state_budget_bounds(question, question.certificate(Claim.STRONGEST, query=query, dual=dual, gap=GAP))
+    return _state_budget_bounds(question, question.certificate(Statement.STRONGEST, query=query, dual=dual, gap=GAP))
 
 
 def _state_budget_bounds(question: Question, made: Certificate) -> Tried | None:
@@ -242,7 +242,7 @@ def _find_unreachable(question: Question, place: Geometry) -> Tried | None:
 
 
 def _prove_unreachable(question: Question, proof: Balance | None) -> Tried | None:
-    made = question.certificate(Claim.UNREACHABLE, combination=proof)
+    made = question.certificate(Statement.UNREACHABLE, combination=proof)
     verification = confirm(made, question)
     return (replace(made, bound=verification.numbers["bound"]), verification) if verification.holds else None
 
@@ -288,7 +288,7 @@ def _corner_message(question: Question, others: Rows, direction: Float) -> str:
 def _solve_exactly(question: Question) -> Tried | None:
     """The first of the exact answers that the check confirms, stated with what the check makes of it."""
     for made in exact_answers.answers(question):
-        if made.claim is Claim.STRONGEST:
+        if made.claim is Statement.STRONGEST:
             tried = _state_budget_bounds(question, made)
             if tried is not None:
                 return tried
@@ -296,7 +296,7 @@ def _solve_exactly(question: Question) -> Tried | None:
         verification = recheck(made, question.keys, strict=True, top=question.top)
         if not verification.holds:
             continue
-        if made.claim is Claim.UNREACHABLE:
+        if made.claim is Statement.UNREACHABLE:
             return replace(made, bound=verification.numbers["bound"]), verification
         return _state_bounds(made, verification)
     return None

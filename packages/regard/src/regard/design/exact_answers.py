@@ -17,7 +17,7 @@ from functools import cached_property
 
 import flint
 
-from regard.design.certificate import Balance, Certificate, Claim, Exact, Verb, rationals
+from regard.design.certificate import Balance, Certificate, Exact, Statement, Verb, rationals
 from regard.design.faces import Face, Vector, smallest_face
 from regard.design.precise_path import Path, Solution
 from regard.design.question import Question
@@ -209,13 +209,13 @@ class _ExactQuestion:
 
     def ceiling(self) -> Certificate:
         return self.question.certificate(
-            Claim.CEILING, query=self.limit.query, combination=self.limit.combination, gap=1e-6
+            Statement.CEILING, query=self.limit.query, combination=self.limit.combination, gap=1e-6
         )
 
     def demand(self) -> Certificate | None:
         question, combination = self.question, self.limit.combination
         if combination is not None and self._not_below(combination):
-            return question.certificate(Claim.UNREACHABLE, combination=combination)
+            return question.certificate(Statement.UNREACHABLE, combination=combination)
         # not proved impossible in the limit, so some query does it
         solution = self._path(list(range(len(self.points)))).shortest(self._demanded_value(), GAP)
         if solution is None:
@@ -226,7 +226,7 @@ class _ExactQuestion:
             if question.verb is Verb.COPY:  # of which the hull can prove more
                 return None
             raise CouldNotFindOut(TOO_LONG)
-        return question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=norm, gap=1e-9)
+        return question.certificate(Statement.SHORTEST, query=query, dual=dual, norm=norm, gap=1e-9)
 
     def _not_below(self, combination: Balance) -> bool:
         """Does the combination, which balances, prove at least what was asked? The check decides what equality means.
@@ -270,14 +270,14 @@ class _ExactQuestion:
             dual = limit.combination
             if dual is None:
                 dual = Balance(weights=(flint.fmpq(1),) * len(self.points), mixture=(flint.fmpq(1),))
-            return question.certificate(Claim.STRONGEST, query=limit.query, dual=dual, gap=1e-9)
+            return question.certificate(Statement.STRONGEST, query=limit.query, dual=dual, gap=1e-9)
         inside = flint.arb(radius * self.unit).mid()
         solution = self._path(list(range(len(self.points)))).strongest(inside, GAP)
         if solution is None:
             return None
         query = tuple(self._query(solution))
         dual = self._dual(solution.weights, solution.mixture)
-        return question.certificate(Claim.STRONGEST, query=query, dual=dual, gap=1e-9)
+        return question.certificate(Statement.STRONGEST, query=query, dual=dual, gap=1e-9)
 
 
 def _entropy(weights: Vector) -> flint.arb:

@@ -22,7 +22,7 @@ from regard import rigor
 from regard.array_types import Float
 from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Ceiling, Ceilings, drawable_keys
-from regard.design.certificate import Balance, Certificate, Claim, Digest, Verb, floats
+from regard.design.certificate import Balance, Certificate, Digest, Statement, Verb, floats
 from regard.design.certified_solver import RUNNING_OFF, attempt, confirm, solve
 from regard.design.evaluate import norm_above
 from regard.design.obstruction import REACH, combinations
@@ -249,7 +249,9 @@ def _confirm_proof(
     direction: Float | tuple[int, ...] | None = None,
 ) -> _Proof:
     """The proof, once the separate check has confirmed both sides; CouldNotFindOut if it does not."""
-    made = question.certificate(Claim.CEILING, query=query, combination=combination, direction=direction, gap=PRECISION)
+    made = question.certificate(
+        Statement.CEILING, query=query, combination=combination, direction=direction, gap=PRECISION
+    )
     verification = confirm(made, question)
     numbers = verification.numbers
     if not verification.holds:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.array_types import Float
 from regard.arrays import check_array, refuse_rounded
-from regard.design.certificate import Certificate, Claim, Digest, Request, Verb
+from regard.design.certificate import Certificate, Digest, Request, Statement, Verb
 from regard.design.shifted_keys import ShiftedKeys
 from regard.design.textbook import ClosedForms
 from regard.errors import InputError
@@ -51,7 +51,7 @@ class Question:
             verb=self.verb, keys=self.chosen, target=self.target, eps=self.eps, kl=self.kl, max_norm=self.max_norm
         )
 
-    def certificate(self, claim: Claim, **proof: Any) -> Certificate:
+    def certificate(self, claim: Statement, **proof: Any) -> Certificate:
         """A certificate about this question; `proof`: the fields that the claim uses."""
         everything = len(self.rows) == len(self.keys)
         return Certificate(

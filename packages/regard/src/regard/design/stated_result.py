@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard import rigor
 from regard.array_types import Float
-from regard.design.certificate import Certificate, Claim, Numbers, Verb, floats, rationals
+from regard.design.certificate import Certificate, Numbers, Statement, Verb, floats, rationals
 from regard.design.certificate_problem import CertificateProblem
 from regard.design.evaluate import above, norm_above
 from regard.design.exact_level import AFFORDABLE, ExactLevel, scores_of
@@ -40,7 +40,9 @@ def check_stated(
             checks["attention"] = _all(checks["attention"], _least_of(outer.get("weights"), certificate.question.keys))
     known = {name: check for name, check in checks.items() if name in outer}
     wrong = [name for name, check in known.items() if not _holds(check, outer[name])]
-    possible = _plausibility_checks(outer, certificate, proved["ceiling"]) if certificate.claim is Claim.CEILING else {}
+    possible = (
+        _plausibility_checks(outer, certificate, proved["ceiling"]) if certificate.claim is Statement.CEILING else {}
+    )
     cannot = [name for name, check in possible.items() if name in outer and not _holds(check, outer[name])]
     unchecked = tuple(sorted(str(name)[:40] for name in outer if name not in known and name != "certificate"))
     false = [(f"the file states its own {name}, which is not the certificate's", False) for name in wrong]
@@ -83,7 +85,7 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "query": _same(None if query is None else query.tolist()),
         "norm": _figure(certificate.norm, None if query is None else norm),
     }
-    if claim is Claim.CEILING and question.keys:
+    if claim is Statement.CEILING and question.keys:
         same = int((keys == keys[question.keys[0]]).all(axis=1)[_rows(certificate)].sum()) - 1
         return checks | {
             "key": _same(question.keys[0]),
@@ -100,7 +102,7 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "eps": _same(question.eps),
         "kl": _same(question.kl),
         "max_norm": _same(question.max_norm),
-        "reachable": _same(claim is not Claim.UNREACHABLE),
+        "reachable": _same(claim is not Statement.UNREACHABLE),
         "weights": _shares(weights, _rows(certificate)),
         "attention": _near(reached, FELT if reached is None else _attention_tolerance(reached, certificate, keys)),
         "lower_bound": _figure(certificate.lower_bound, proved.get("lower_bound")),

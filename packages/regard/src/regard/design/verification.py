@@ -35,8 +35,8 @@ from regard.design.certificate import (
     PROOFS,
     Balance,
     Certificate,
-    Claim,
     Numbers,
+    Statement,
     Verb,
     fingerprint,
 )
@@ -49,7 +49,11 @@ from regard.errors import InputError
 from regard.results import Result
 
 PRECISION = 128  # bits of the balls
-WIDEST_GAP = {Claim.SHORTEST: 1e-9, Claim.STRONGEST: 1e-9, Claim.CEILING: 1e-6}  # a wider one says too little
+WIDEST_GAP = {
+    Statement.SHORTEST: 1e-9,
+    Statement.STRONGEST: 1e-9,
+    Statement.CEILING: 1e-6,
+}  # a wider one says too little
 SHARP = 1e-10  # nats: what a figure may be off by, and another arithmetic still finds it close
 ROUNDING = 1e-12  # figures may differ by this from one arithmetic to the other, relatively
 
@@ -205,10 +209,10 @@ class _Checker:
 
     def check(self) -> None:
         {
-            Claim.SHORTEST: self._shortest,
-            Claim.STRONGEST: self._strongest,
-            Claim.UNREACHABLE: self._unreachable,
-            Claim.CEILING: self._ceiling,
+            Statement.SHORTEST: self._shortest,
+            Statement.STRONGEST: self._strongest,
+            Statement.UNREACHABLE: self._unreachable,
+            Statement.CEILING: self._ceiling,
         }[self.given.claim]()
 
     def _levels(self, *vectors: Numbers | None) -> Iterator[Level]:
@@ -411,16 +415,16 @@ class _Checker:
         """Is what lies between the two figures that are stated no more than the gap that is stated beside them?"""
         given, gap = self.given, float(_present(self.given.gap))
         high, low = {
-            Claim.SHORTEST: (given.norm, given.lower_bound),
-            Claim.STRONGEST: (given.bound, given.reached),
-            Claim.CEILING: (given.ceiling, given.reached),
+            Statement.SHORTEST: (given.norm, given.lower_bound),
+            Statement.STRONGEST: (given.bound, given.reached),
+            Statement.CEILING: (given.ceiling, given.reached),
         }[given.claim]
         if high is None or low is None:
             return True
-        if given.claim is Claim.SHORTEST:
+        if given.claim is Statement.SHORTEST:
             # floats round a norm up by some units in the last place, which the gap of the exact one does not know
             return high == low or (low > 0 and high / low - 1 <= gap + 32 * rigor.U)
-        if given.claim is Claim.CEILING:
+        if given.claim is Statement.CEILING:
             return abs(high - low) <= gap
         if self.problem.verb is Verb.MATCH:  # the divergence reached is the higher one
             return low - high <= gap + 4 * rigor.U * low

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Array
-from regard.tracing.recording import Event, Node, Run
+from regard.tracing.recording import Event, ForwardPass, Node
 
 PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "matmul", "linear"}
 WITH_ADDEND = {"addmm", "baddbmm", "addmv"}
@@ -78,7 +78,7 @@ class Norm:
 class Dataflow:
     """The anchors of one run, and what is applied between them."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ForwardPass) -> None:
         self.run, self.nodes = run, run.nodes
         self.anchors: list[Anchor] = []
         self.recent: dict[int, Anchors] = {}

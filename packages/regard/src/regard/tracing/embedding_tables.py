@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.array_types import Array
 from regard.tracing.dataflow import Anchor, AppliedArray, Dataflow
-from regard.tracing.recording import Recording, Run
+from regard.tracing.recording import ForwardPass, Recording
 
 
 def is_subset(wanted: Array, there: Array, *, tolerance: float = 1e-9) -> bool:
@@ -28,7 +28,7 @@ def _are_all_near(wanted: Array, there: Array, tolerance: float) -> bool:
     return bool((near <= tolerance * (1 + np.abs(wanted))).all())
 
 
-def find_tokens(flow: Dataflow, run: Run) -> Anchor | None:
+def find_tokens(flow: Dataflow, run: ForwardPass) -> Anchor | None:
     """The table that is read by the ids themselves, or a linear that is applied to one-hot ids."""
     for anchor in flow.anchors:
         if anchor.kind == "tokens" and np.array_equal(
@@ -40,7 +40,7 @@ def find_tokens(flow: Dataflow, run: Run) -> Anchor | None:
     return next((anchor for anchor in flow.anchors if anchor.kind == "tokens"), None)
 
 
-def states_width(flow: Dataflow, run: Run) -> int:
+def states_width(flow: Dataflow, run: ForwardPass) -> int:
     tokens = find_tokens(flow, run) if "ids" in run.inputs else None
     if tokens is not None and tokens.weight is not None:
         return int(tokens.weight.shape[1])

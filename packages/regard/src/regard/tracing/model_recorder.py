@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.tracing import seeded_draws
 from regard.tracing.constructor_arguments import EVEN, PLACES, BuiltModel, build
-from regard.tracing.recording import Recording, Run, Slope
+from regard.tracing.recording import ForwardPass, Recording, Slope
 from regard.tracing.seeded_draws import FRESH, LONG, SHAPES
 from regard.tracing.tracer import Tracer, array, failure_from, files_of, storage_of, trace
 
@@ -170,21 +170,21 @@ def known_padding(model: nn.Module, files: frozenset[str], seed: int) -> int:
     return 0
 
 
-def trace_run(model: Any, asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> Run:
+def trace_run(model: Any, asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> ForwardPass:
     """One run under the tracer."""
     given = asked.make(shape)
     return trace(model, given, lambda: asked.call(given), files=files)
 
 
-def evaluate_run(asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> Run:
+def evaluate_run(asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> ForwardPass:
     """One run whose output alone is kept."""
     given = asked.make(shape)
     plain = {name: array(tensor) for name, tensor in given.items()}
     with torch.no_grad():
         try:
-            return Run(inputs=plain, output=array(asked.call(given)))
+            return ForwardPass(inputs=plain, output=array(asked.call(given)))
         except Exception as error:
-            return Run(inputs=plain, output=None, raised=failure_from(error, files))
+            return ForwardPass(inputs=plain, output=None, raised=failure_from(error, files))
 
 
 def _with_ids(model: Any, pad: int) -> Callable[[Tensor], Any]:
@@ -287,7 +287,7 @@ def _attributes_that_are_read(found: Mapping[str, list[Tensor]], asked: Probe) -
     return tuple(name for name, tensors in found.items() if any(storage_of(t) in read for t in tensors))
 
 
-def _conditions(model: nn.Module, asked: Probe, first: Run) -> dict[str, float]:
+def _conditions(model: nn.Module, asked: Probe, first: ForwardPass) -> dict[str, float]:
     """How far the model is from itself under other conditions; "later": after all these calls."""
     measured = condition_differences(model, asked)
     with torch.no_grad():

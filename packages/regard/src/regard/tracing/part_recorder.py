@@ -26,7 +26,7 @@ from regard.tracing.model_recorder import (
     recording_settings,
     scores,
 )
-from regard.tracing.recording import KINDS, Recording, Run
+from regard.tracing.recording import KINDS, ForwardPass, Recording
 from regard.tracing.seeded_draws import SHAPES
 from regard.tracing.tracer import array, files_of, trace
 
@@ -167,7 +167,7 @@ def _make_call(model: nn.Module, times: int, needed: int, places: list[int], fil
     return call
 
 
-def _kind_by_trace(run: Run) -> str:
+def _kind_by_trace(run: ForwardPass) -> str:
     """A module from states to states: what it holds says what it is."""
     flow = Dataflow(run)
     kinds = [anchor.kind for anchor in flow.anchors]
@@ -187,7 +187,7 @@ def _has_inner(flow: Dataflow, last: int) -> bool:
     return any(a.weight is not None and a.weight.shape[0] != a.weight.shape[1] for a in after[-2:]) and len(after) >= 2
 
 
-def _run_with_mask(model: nn.Module, call: Calling, x: Tensor, files: frozenset[str]) -> Run | None:
+def _run_with_mask(model: nn.Module, call: Calling, x: Tensor, files: frozenset[str]) -> ForwardPass | None:
     """The part with a mask of padding, in the first shape and type that it takes; None where it takes none."""
     if not any(_is_mask(p) for p in inspect.signature(model.forward).parameters):
         return None
@@ -197,7 +197,7 @@ def _run_with_mask(model: nn.Module, call: Calling, x: Tensor, files: frozenset[
             mask = mask_of(real, shape).to(kind)
             run = trace(model, {"x": x}, lambda mask=mask: call(x, mask), files=files)  # type: ignore[misc]
             if run.raised is None:
-                return Run(**{**vars(run), "inputs": {**run.inputs, "padding": ~array(real)}})
+                return ForwardPass(**{**vars(run), "inputs": {**run.inputs, "padding": ~array(real)}})
     return None
 
 
@@ -292,7 +292,7 @@ def _record_loss(function: Callable[..., Any], name: str, seed: int) -> Recordin
         raise InputError(f"{name} must return one number, a tensor; it returned {type(value).__name__}.")
     (gradient,) = torch.autograd.grad(value, given, allow_unused=True)
     slope = torch.zeros_like(given) if gradient is None else gradient
-    run = Run(
+    run = ForwardPass(
         inputs={**drawn, "value": array(value.reshape(()))},
         output=array(slope),
     )

@@ -67,7 +67,7 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class ForwardPass:
     """The model once, on one input: every event, and what came out (None where it raised first)."""
 
     inputs: dict[str, Array]
@@ -93,8 +93,8 @@ class Recording:
     """All that was asked of one model, in plain data."""
 
     name: str
-    runs: tuple[Run, ...]  # traced, two shapes
-    fresh: tuple[Run, ...] = ()  # outputs only, other shapes
+    runs: tuple[ForwardPass, ...]  # traced, two shapes
+    fresh: tuple[ForwardPass, ...] = ()  # outputs only, other shapes
     parameters: dict[str, Array] = field(default_factory=dict)
     buffers: dict[str, Array] = field(default_factory=dict)
     slopes: tuple[Slope, ...] = ()
@@ -104,7 +104,7 @@ class Recording:
     sizes: dict[str, Any] = field(default_factory=dict)  # what the constructor was given
     pad: int | None = None  # the id that is padding, as far as it is known
     kind: str = "translator"
-    masked: Run | None = None  # a part that takes a mask, run with one
+    masked: ForwardPass | None = None  # a part that takes a mask, run with one
     source: str = ""
     padding: str = "either"  # what the file declares: "masked", "read", or either is right
 
@@ -217,11 +217,11 @@ def _recording(plain: dict[str, Any]) -> Recording:
     )
 
 
-def _run(plain: dict[str, Any]) -> Run:
+def _run(plain: dict[str, Any]) -> ForwardPass:
     nodes = _tuple_of(plain["nodes"], _node, most=MOST_STEPS)
     last = len(nodes) - 1
     output, result, raised = plain["output"], plain["result"], plain["raised"]
-    return Run(
+    return ForwardPass(
         inputs=_named_arrays(plain["inputs"]),
         output=None if output is None else _array(output),
         events=_tuple_of(plain["events"], lambda one: _event(one, last), most=MOST_STEPS),

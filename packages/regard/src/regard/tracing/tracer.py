@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.array_types import Array
 from regard.errors import InputError
-from regard.tracing.recording import Event, Failure, Node, Run
+from regard.tracing.recording import Event, Failure, ForwardPass, Node
 
 MOST_NUMBERS = 30_000_000  # kept in one run: 240 MB
 COPIES = {
@@ -212,7 +212,7 @@ def files_of(model: Any) -> frozenset[str]:
 
 def trace(
     model: Callable[..., Any], inputs: Mapping[str, Tensor], call: Callable[[], Any], *, files: frozenset[str]
-) -> Run:
+) -> ForwardPass:
     """Run ``call`` (the model on ``inputs``) under the tracer; an exception ends the run and is part of it."""
     parameters = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
     tracer, raised, out = Tracer(parameters, files), None, None
@@ -226,7 +226,7 @@ def trace(
         except Exception as error:
             raised = failure_from(error, files)
     node = None if out is None else tracer.node(out)
-    return Run(
+    return ForwardPass(
         inputs={name: array(tensor) for name, tensor in inputs.items()},
         output=None if out is None else array(out),
         events=tuple(tracer.events),

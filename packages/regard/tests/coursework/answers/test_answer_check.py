@@ -290,7 +290,7 @@ def test_a_right_answer_holds_so_far(name: str, monkeypatch) -> None:
     assert found.answer, str(found)
     assert found.instances >= 20
     assert "holds so far (" in str(found)
-    assert "That is no proof." in str(found)
+    assert "This is not a proof." in str(found)
 
 
 NEARLY = {

@@ -23,7 +23,7 @@ from regard.errors import InputError
 from regard.tracing import seeded_draws
 from regard.tracing.model_recorder import record_model
 from regard.tracing.part_recorder import record
-from regard.tracing.recording import Recording, Run, read_recording
+from regard.tracing.recording import ForwardPass, Recording, read_recording
 
 STYLES = sorted((Path(__file__).parent / "styles").glob("*.py"))
 SEED = 11
@@ -67,7 +67,7 @@ def test_another_seed_gives_other_numbers(plain: Recording) -> None:
 
 
 def test_inputs_of_its_own_are_thrown_away(plain: Recording) -> None:
-    def one_word(run: Run) -> Run:
+    def one_word(run: ForwardPass) -> ForwardPass:
         return dataclasses.replace(run, inputs={"ids": np.full_like(run.inputs["ids"], 5)})
 
     forged = dataclasses.replace(plain, runs=tuple(map(one_word, plain.runs)), fresh=tuple(map(one_word, plain.fresh)))
@@ -89,7 +89,7 @@ def test_parameters_of_its_own_are_doubted(plain: Recording, factor: float) -> N
         value.T.copy().tobytes() for value in plain.parameters.values()
     }
 
-    def scaled(run: Run) -> Run:
+    def scaled(run: ForwardPass) -> ForwardPass:
         nodes = (
             dataclasses.replace(node, value=node.value * factor)
             if node.value is not None and node.value.tobytes() in known

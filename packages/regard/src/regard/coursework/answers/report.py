@@ -138,7 +138,7 @@ class AnswerReport(Result):
                 f"{self.claim}: {self.function} is right on every instance tried, and {times} times too long: the "
                 + (f"question asks for an expression ({count}).")
             )
-        more = f"The adversary, in {self.pressed} moves, found nothing either. That is no proof."
+        more = f"The adversary found no counterexample either, in {self.pressed} moves. This is not a proof."
         return f"{self.claim}: {self.function} holds so far ({count}).\n{wrap_text(more, indent=2)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class IncompleteCheckError(CouldNotFindOut):
         enough = float(f"{1.5 * limit * (instances[1] + moves[1]) / done:.1g}")
         super().__init__(
             f"{claim}: {function} took all of its {limit:g} s for {instances[0]} of {instances[1]} instances and "
-            f"{moves[0]} of {moves[1]} moves of the adversary; nothing was found against it, and that is too little "
+            f"{moves[0]} of {moves[1]} moves of the adversary; no counterexample was found, but that is too little "
             f"to say that it holds: make it quicker, or give it more time, as with --limit {enough:g}."
         )
 

@@ -7,9 +7,8 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.arrays import check_target
 from regard.coursework.question import Question
-from regard.errors import InputError
+from regard.files import write_new_file
 from regard.notation import without_marks
 from regard.results import Result
 
@@ -38,26 +37,15 @@ def write_function_template(
     claim: str, statement: str, question: Question, path: str | os.PathLike[str] | None
 ) -> Template:
     """Write the template to a new file; one that exists is never overwritten."""
-    target = check_target(path if path is not None else f"{claim.replace('-', '_')}.py", (".py",))
+    target = Path(path if path is not None else f"{claim.replace('-', '_')}.py")
     made = Template(
         claim=claim,
         path=os.fspath(target),
         signature=question.signature,
         text=text(claim, statement, question, target),
     )
-    write_new_file(made)
+    write_new_file(target, made.text, endings=(".py",))
     return made
-
-
-def write_new_file(template: Template) -> None:
-    """Write the template to its path; a file that exists is never overwritten."""
-    try:
-        with open(template.path, "x", encoding="utf-8") as stream:
-            stream.write(template.text)
-    except FileExistsError:
-        raise InputError(f"{template.path} exists and is not overwritten; name another file.") from None
-    except OSError as error:
-        raise InputError(f"Cannot write {template.path!r}: {error.strerror or error}.") from None
 
 
 def text(claim: str, statement: str, question: Question, target: Path) -> str:

@@ -12,7 +12,7 @@ from regard.array_types import Array
 from regard.mistakes.layer import STAGES, Values, run
 from regard.mistakes.mistake import Mistake
 from regard.tracing.parameter_roles import Roles
-from regard.tracing.recording import Run
+from regard.tracing.recording import ForwardPass
 
 EXACT, SINGLE = 2e-9, 2e-5  # float64 throughout, float32 somewhere inside
 WHOLE = tuple(STAGES)
@@ -34,7 +34,7 @@ class Match:
         return next((one.name for one in self.mistakes if one.step == step), "")
 
 
-def output_difference(match: Match, one: Run, pad: int | None, stages: Sequence[str] = WHOLE) -> float:
+def output_difference(match: Match, one: ForwardPass, pad: int | None, stages: Sequence[str] = WHOLE) -> float:
     """How far the matched reference is from the model on another input (0 where they agree)."""
     if one.output is None or not has_places_for(match.roles, one):
         return 0.0
@@ -49,7 +49,7 @@ def output_difference(match: Match, one: Run, pad: int | None, stages: Sequence[
     return float(np.nan_to_num(np.abs(value - one.output), nan=np.inf).max()) if same else float("inf")
 
 
-def has_places_for(roles: Roles, one: Run) -> bool:
+def has_places_for(roles: Roles, one: ForwardPass) -> bool:
     """Whether the table of positions that was read off a short run reaches this far; else nothing is known."""
     length = next((value.shape[1] for name, value in one.inputs.items() if name == "ids"), 0)
     return length < 200 or not roles.tables or max(len(table) for table in roles.tables) >= length
@@ -66,7 +66,7 @@ def is_close(value: Array, output: Array | None, tolerance: float) -> bool:
         return bool(np.allclose(value, output, rtol=tolerance, atol=tolerance, equal_nan=True))
 
 
-def start_values(one: Run, pad: int | None) -> Values:
+def start_values(one: ForwardPass, pad: int | None) -> Values:
     """What is known before the first stage."""
     if "ids" in one.inputs:
         ids = one.inputs["ids"]
@@ -75,7 +75,7 @@ def start_values(one: Run, pad: int | None) -> Values:
     return Values(known=known, pad=one.inputs.get("padding"))
 
 
-def numbers_in(one: Run) -> Array:
+def numbers_in(one: ForwardPass) -> Array:
     """Every finite number that the model computed from its input, sorted."""
     live = [
         node.value.ravel()
@@ -102,7 +102,7 @@ def is_crowded(there: Array, tolerance: float) -> bool:
     return bool(covered > 2 * CROWDED)
 
 
-def masks_in(one: Run) -> tuple[bool, bool]:
+def masks_in(one: ForwardPass) -> tuple[bool, bool]:
     """Whether the model could be hiding padding (it compares its ids) or the future (a square of constants)."""
     if "ids" not in one.inputs:
         return any(name in one.inputs for name in ("padding", "mask")), True

@@ -17,7 +17,7 @@ from regard.coursework.checker.comparison import EXACT, Match, output_difference
 from regard.mistakes.feed_forward import NORM_INSTEAD, NormChoice
 from regard.mistakes.mistake import Weight
 from regard.tracing.parameter_roles import Place, Roles
-from regard.tracing.recording import Event, Recording, Run
+from regard.tracing.recording import Event, ForwardPass, Recording
 
 THROWN = {"masked_fill": "mask", "where": "mask", "relu": "ReLU", "div": "division"}
 MISSED = {"mask": ("mask", ""), "ReLU": ("activation", "relu-missing"), "division": ("scale", "scale-missing")}
@@ -372,7 +372,7 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     )
 
 
-def _largest_number(run: Run) -> float:
+def _largest_number(run: ForwardPass) -> float:
     values = [n.value[np.isfinite(n.value)] for n in run.nodes if n.value is not None and n.value.dtype.kind == "f"]
     return max((float(np.abs(value).max(initial=0.0)) for value in values), default=0.0)
 

@@ -18,7 +18,7 @@ from regard.mistakes.embedding import FORMULAS, sinusoids
 from regard.mistakes.feed_forward import NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
 from regard.mistakes.mistake import Weight
 from regard.tracing.parameter_roles import Roles, find_roles
-from regard.tracing.recording import Recording, Run
+from regard.tracing.recording import ForwardPass, Recording
 
 STAGES_OF = {
     "attention": (("attention",),),
@@ -62,7 +62,7 @@ def _is_trivial(diagnosis: Diagnosis) -> bool:
     return any(one.name.endswith("-neither") for one in diagnosis.mistakes)
 
 
-def _copy_x_to_y(run: Run) -> Run:
+def _copy_x_to_y(run: ForwardPass) -> ForwardPass:
     return dataclasses.replace(run, inputs={**run.inputs, "y": run.inputs["x"]})
 
 
@@ -130,7 +130,7 @@ def _norm_choices(roles: Roles) -> Iterator[NormChoice]:
                 yield NormChoice(norm=norm, eps=eps, kind=kind)
 
 
-def _right_norm(roles: Roles, run: Run) -> Array:
+def _right_norm(roles: Roles, run: ForwardPass) -> Array:
     norm = roles.norms[0] if roles.norms else None
     return np.asarray(NormChoice(norm=norm, eps=roles.eps[0])(run.inputs["x"]))
 
@@ -169,7 +169,7 @@ def _judge_positions(recording: Recording) -> Diagnosis:
     )
 
 
-def _is_time_first(run: Run) -> bool:
+def _is_time_first(run: ForwardPass) -> bool:
     """Whether what is added differs along the first axis and not along the second: torch's older order of axes."""
     if "x" not in run.inputs or min(run.inputs["x"].shape[:2]) < 2:
         return False
@@ -177,12 +177,12 @@ def _is_time_first(run: Run) -> bool:
     return bool(np.abs(rest - rest[:, :1]).max() < 1e-6 < np.abs(rest - rest[:1]).max())
 
 
-def _swap_axes(run: Run) -> Run:
+def _swap_axes(run: ForwardPass) -> ForwardPass:
     x, out = run.inputs["x"], np.asarray(run.output)
     return dataclasses.replace(run, inputs={"x": x.swapaxes(0, 1)}, output=out.swapaxes(0, 1))
 
 
-def _added_rows(run: Run) -> Array:
+def _added_rows(run: ForwardPass) -> Array:
     """The rows that were added: (T, width)."""
     out = np.asarray(run.output)
     if "x" not in run.inputs:
@@ -214,7 +214,7 @@ def _loss_mistake(name: str, said: str) -> ReportedMistake:
     return ReportedMistake(name=name, said=said, instead=instead, stage="loss", line=None, method="", weight="mistake")
 
 
-def _losses(run: Run, pad: int) -> Iterator[tuple[str, str, float, Array]]:
+def _losses(run: ForwardPass, pad: int) -> Iterator[tuple[str, str, float, Array]]:
     scores, targets = run.inputs["scores"], run.inputs["targets"]
     real = targets != pad
     every = np.ones_like(real)

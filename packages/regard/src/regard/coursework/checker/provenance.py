@@ -21,7 +21,7 @@ from regard.array_types import Array
 from regard.tracing import seeded_draws
 from regard.tracing.constructor_arguments import PLACES, SIZES
 from regard.tracing.parameter_roles import Projection, Roles, find_roles
-from regard.tracing.recording import Recording, Run
+from regard.tracing.recording import ForwardPass, Recording
 
 LEAST_WIDTH = 4  # normalised vectors of width 1 or 2 are constants and signs: anything equals them
 LARGEST_EPS = 1e-2  # a norm that divides by a large number is no norm
@@ -62,10 +62,10 @@ def uncounted_heads(recording: Recording) -> str:
 
 
 def _restore_runs(
-    recording: Recording, runs: tuple[Run, ...], shapes: tuple[tuple[int, int], ...], seed: int
-) -> list[Run | None]:
+    recording: Recording, runs: tuple[ForwardPass, ...], shapes: tuple[tuple[int, int], ...], seed: int
+) -> list[ForwardPass | None]:
     """Each run with its true inputs; None where it has none that were asked for."""
-    drawn_again: list[Run | None] = []
+    drawn_again: list[ForwardPass | None] = []
     for place, run in enumerate(runs):
         allowed = [shapes[place]] if place < len(shapes) else []
         if shapes is seeded_draws.SHAPES and place == 1:
@@ -75,7 +75,7 @@ def _restore_runs(
     return drawn_again
 
 
-def _inputs(recording: Recording, run: Run, shape: tuple[int, int], seed: int) -> Iterator[dict[str, Array]]:
+def _inputs(recording: Recording, run: ForwardPass, shape: tuple[int, int], seed: int) -> Iterator[dict[str, Array]]:
     """What can have been given for a shape, as far as the claimed inputs have the same shapes."""
     claimed = run.inputs
     for given in _draw_inputs(recording, claimed, shape, seed):
@@ -101,7 +101,7 @@ def _draw_inputs(
         yield {}
 
 
-def _with_mask(run: Run, seed: int) -> Run:
+def _with_mask(run: ForwardPass, seed: int) -> ForwardPass:
     """The run with a mask: the states of the first shape, and which of its places are padding."""
     width = run.inputs["x"].shape[-1] if "x" in run.inputs and run.inputs["x"].ndim == 3 else LEAST_WIDTH
     shape = seeded_draws.SHAPES[0]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from regard.arrays import check_target
-from regard.coursework.answers.template import Template, write_new_file
+from regard.coursework.answers.template import Template
 from regard.coursework.checker.notebook_template import NAME, notebook_text
+from regard.files import write_new_file
 
 SIGNATURE = f"{NAME}(source_words, target_words, ...)"
 
@@ -67,10 +68,10 @@ class {name}(nn.Module):
 
 def write_class_template(claim: str, path: str | os.PathLike[str] | None) -> Template:
     """Write the template to a new file; one that exists is never overwritten. A notebook goes on to the report."""
-    target = check_target(path if path is not None else f"{claim}.py", (".py", ".ipynb"))
+    target = Path(path if path is not None else f"{claim}.py")
     text = TEXT.format(check=f"regard claims {claim} --answer {target}:{NAME}", name=NAME)
     if target.suffix == ".ipynb":
         text = notebook_text(text, path=target.name)
     made = Template(claim=claim, path=os.fspath(target), signature=SIGNATURE, text=text)
-    write_new_file(made)
+    write_new_file(target, text, endings=(".py", ".ipynb"))
     return made

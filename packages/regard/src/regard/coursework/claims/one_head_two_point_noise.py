@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.parameters import Parameter, number_of_keys
+from regard.coursework.parameters import number_of_keys
 from regard.coursework.query_questions import EPS
 from regard.coursework.question import (
     Instance,
@@ -135,9 +135,6 @@ def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
     made.axvline(((1 - delta) / delta) ** 2, color=VERMILION, ls="--", lw=1, label="ignored from here on")
     made.plot([n / eps], [1 / (1 + math.sqrt(n / eps))], "o", color="black", label="this $n$ and $eps$")
     made.legend(frameon=False, loc="best")
-
-
-DELTA = Parameter(name="delta", default=0.1, meaning='what counts as "nearly nothing"', least=1e-6, below=0.5)
 
 
 # your own answer

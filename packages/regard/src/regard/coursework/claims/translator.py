@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import read_claim
-from regard.coursework.training_figures import VALIDATION, record
+from regard.coursework.training_figures import VALIDATION, Figures, record
 from regard.coursework.verdict import (
     Verdict,
     Witness,
@@ -19,7 +19,8 @@ from regard.coursework.verdict import (
     refuted_verdict,
     undecided_verdict,
 )
-from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.errors import InputError
+from regard.pictures import BLUE, ORANGE, axes
 from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ WHY_NO_TORCH = "The model is written in torch, which is not installed here: pip 
 
 def check_learning(*, seed: int) -> Verdict:
     recorded = record("defaults")
-    if recorded is None or not recorded.runs:
-        return undecided_verdict("a recorded run", "Not measured yet.")
     best = min(recorded.runs, key=lambda run: run.perplexity)
     return measured_verdict(
         recorded.source,
@@ -50,18 +49,23 @@ def check_learning(*, seed: int) -> Verdict:
 
 
 def check_pretrained_vectors(*, seed: int) -> Verdict:
-    recorded = record("embeddings")
-    if recorded is None or recorded.comparison is None:
-        return undecided_verdict(
-            "a recorded comparison", "Not measured yet: no comparison of embeddings has been recorded."
-        )
-    told = f"{recorded.data}. {describe_comparison(recorded.comparison)} Run: {recorded.comparison.command}"
+    recorded, sides = record("embeddings"), record("sides")
+    told = f"{recorded.data}. {_comparison_and_command(recorded)}"
     if recorded.versions.get("regard") == "0.1.0":  # whose commands meant that
         told += " (word2vec and BERT on input and output, GloVe on the output: what a bare name meant then.)"
-    sides = record("sides")  # on the input, the output and both, kept as they are and trained on
-    if sides is not None and sides.comparison is not None:
-        told += f" By side, {sides.log}: {describe_comparison(sides.comparison)} Run: {sides.comparison.command}"
-    return measured_verdict(recorded.source, told)
+    # on the input, the output and both, kept as they are and trained on
+    return measured_verdict(recorded.source, f"{told} By side, {sides.log}: {_comparison_and_command(sides)}")
+
+
+def _comparison_of(recorded: Figures) -> Comparison:
+    if recorded.comparison is None:
+        raise InputError(f"The record {recorded.name} has no comparison; python -m tools.record_training writes one.")
+    return recorded.comparison
+
+
+def _comparison_and_command(recorded: Figures) -> str:
+    comparison = _comparison_of(recorded)
+    return f"{describe_comparison(comparison)} Run: {comparison.command}"
 
 
 def describe_comparison(comparison: Comparison) -> str:
@@ -182,13 +186,11 @@ def check_embedding(*, seed: int) -> Verdict:
 
 def draw(figure: Any, *, seed: int) -> None:
     recorded = record("embeddings")
-    if recorded is None or recorded.comparison is None:
-        _draw_learning(figure)
-        return
-    entries = recorded.comparison.entries
+    comparison = _comparison_of(recorded)
+    entries = comparison.entries
     made = axes(
         figure,
-        title=f"Embeddings compared, {len(recorded.comparison.seeds)} seeds each ({recorded.date})",
+        title=f"Embeddings compared, {len(comparison.seeds)} seeds each ({recorded.date})",
         xlabel="validation perplexity, counting <sos>",
     )
     for place, entry in enumerate(entries):
@@ -198,19 +200,6 @@ def draw(figure: Any, *, seed: int) -> None:
     made.set_yticks(range(len(entries)), [e.name for e in entries])
     made.set_ylim(len(entries) - 0.5, -0.5)
     made.legend(frameon=False, loc="best")
-
-
-def _draw_learning(figure: Any) -> None:
-    recorded = record("defaults")
-    made = axes(
-        figure, title="Learning: validation perplexity after every epoch", xlabel="epoch", ylabel="counting <sos>"
-    )
-    for run, colour, mark in zip(recorded.runs if recorded else [], (BLUE, ORANGE, GREY), "os^", strict=False):
-        epochs = range(1, len(run.curve) + 1)
-        made.plot(epochs, run.curve, "-", marker=mark, color=colour, label=f"seed {run.seed}")
-    made.set_ylim(0)
-    if made.lines:
-        made.legend(frameon=False, loc="best")
 
 
 CLAIM = read_claim(

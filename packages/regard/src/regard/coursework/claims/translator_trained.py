@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.coursework.claim import read_claim
 from regard.coursework.claims.translator import describe_comparison
 from regard.coursework.training_figures import Figures, RunFigures, record
-from regard.coursework.verdict import Verdict, measured_verdict, undecided_verdict
+from regard.coursework.verdict import Verdict, measured_verdict
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, axes
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 def check_defaults() -> Verdict:
     recorded = record("defaults")
-    if recorded is None or not recorded.runs:
-        return undecided_verdict("a recorded run", "Not measured yet.")
     said = "; ".join(
         f"seed {run.seed}: {run.perplexity:.2f} ({run.perplexity_without_sos:.2f} without <sos>) after epoch "
         f"{run.best_epoch}"
@@ -35,13 +33,10 @@ def check_defaults() -> Verdict:
 
 def check_as_described() -> Verdict:
     described, ours = record("described"), record("defaults")
-    if described is None or not described.runs:
-        return undecided_verdict("a recorded run", "Not measured yet.")
     groups: dict[str, list[RunFigures]] = {}
     for run in described.runs:
         groups.setdefault(describe_corrections(run), []).append(run)
-    if ours is not None and ours.runs:
-        groups["both corrected, our defaults"] = ours.runs
+    groups["both corrected, our defaults"] = ours.runs
     said = "; ".join(f"{name}: {_describe_best(runs)}" for name, runs in groups.items())
     first = described.runs[0]
     return measured_verdict(
@@ -76,8 +71,6 @@ def _describe_best(runs: list[RunFigures]) -> str:
 
 def check_more_epochs() -> Verdict:
     recorded = record("defaults")
-    if recorded is None or not recorded.runs:
-        return undecided_verdict("a recorded run", "Not measured yet.")
     said = "; ".join(
         f"seed {run.seed}: {run.perplexity:.2f} after epoch {run.best_epoch}, {run.curve[-1]:.2f} after "
         f"{len(run.curve)}"
@@ -90,17 +83,13 @@ def check_more_epochs() -> Verdict:
 
 def check_tuned() -> Verdict:
     recorded = record("tuned")
-    if recorded is None:
-        return undecided_verdict("a recorded search", "Not measured yet: no tuned run has been recorded.")
     return measured_verdict(recorded.source, " ".join(_tuning_sentences(recorded)))
 
 
 def _tuning_sentences(recorded: Figures) -> list[str]:
     """What was tried and what improved, one sentence for each source."""
-    defaults = record("defaults")
-    said = [f"{recorded.data}."]
-    if defaults is not None and defaults.runs:
-        said.append(f"The defaults have {min(run.perplexity for run in defaults.runs):.2f}.")
+    best = min(run.perplexity for run in record("defaults").runs)
+    said = [f"{recorded.data}.", f"The defaults have {best:.2f}."]
     if recorded.study is not None:
         said += _search_sentences(recorded.study)
     if recorded.comparison is not None:
@@ -129,16 +118,11 @@ def _search_sentences(study: Tuning) -> list[str]:
 
 
 def proof_numbers() -> dict[str, object]:
-    return {"perplexities": _perplexity_sentence()}
-
-
-def _perplexity_sentence() -> str:
-    recorded = record("defaults")
-    runs = recorded.runs if recorded else []
-    return "; ".join(
+    each = (
         f"seed {run.seed} has {run.perplexity:.2f} counting <sos> and {run.perplexity_without_sos:.2f} without"
-        for run in runs
+        for run in record("defaults").runs
     )
+    return {"perplexities": "; ".join(each)}
 
 
 def draw(figure: Any) -> None:
@@ -149,17 +133,12 @@ def draw(figure: Any) -> None:
         ylabel="perplexity, counting <sos>",
     )
     for name, colours in (("defaults", (BLUE, ORANGE, GREY)), ("tuned", (GREEN,))):
-        recorded = record(name)
-        for run, colour in zip(recorded.runs if recorded else [], colours, strict=False):
-            _draw_curve(made, run, f"{name}, seed {run.seed}", colour)
+        for run, colour in zip(record(name).runs, colours, strict=False):
+            label = f"{name}, seed {run.seed}"
+            made.plot(range(1, len(run.curve) + 1), run.curve, "-o", ms=4, color=colour, label=label)
+            made.plot([run.best_epoch], [run.perplexity], "o", ms=11, mfc="none", color=colour)
     made.set_ylim(top=24)
-    if made.lines:
-        made.legend(frameon=False, loc="best")
-
-
-def _draw_curve(made: Any, run: RunFigures, label: str, colour: str) -> None:
-    made.plot(range(1, len(run.curve) + 1), run.curve, "-o", ms=4, color=colour, label=label)
-    made.plot([run.best_epoch], [run.perplexity], "o", ms=11, mfc="none", color=colour)
+    made.legend(frameon=False, loc="best")
 
 
 CLAIM = read_claim(

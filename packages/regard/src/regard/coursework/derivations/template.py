@@ -6,10 +6,9 @@ import json
 import os
 from dataclasses import dataclass
 
-from regard.arrays import check_target
 from regard.coursework.derivations.problem import Problem, read_problem
 from regard.coursework.derivations.report import require_problem
-from regard.errors import InputError
+from regard.files import check_target, write_new_file
 from regard.results import Result
 
 ENDINGS = (".md", ".tex", ".txt", ".ipynb")
@@ -33,17 +32,11 @@ class DerivationTemplate(Result):
 
 def write_derivation_template(claim: str, path: str | os.PathLike[str], *, problem: str = "") -> DerivationTemplate:
     """Write the template to a new file, as its ending says; one that exists is never overwritten."""
-    target = os.fspath(check_target(path, ENDINGS))
+    target = os.fspath(check_target(path, ENDINGS))  # before the problem is read
     ending = os.path.splitext(target)[1]
     own = read_problem(problem) if problem else require_problem(claim)
     made = DerivationTemplate(claim=claim, path=target, text=template_text(own, ending), problem=problem)
-    try:
-        with open(made.path, "x", encoding="utf-8") as stream:
-            stream.write(made.text)
-    except FileExistsError:
-        raise InputError(f"{made.path} exists and is not overwritten; name another file.") from None
-    except OSError as error:
-        raise InputError(f"Cannot write {made.path!r}: {error.strerror or error}.") from None
+    write_new_file(target, made.text, endings=ENDINGS)
     return made
 
 

@@ -20,7 +20,7 @@ from regard.coursework.claim import Claim
 from regard.coursework.derivations.problem import problem_names
 from regard.coursework.problem_sets import SETS, QuestionText
 from regard.errors import InputError
-from regard.files import check_target, make_folder, write_file
+from regard.files import make_folder, write_file, write_new_file
 from regard.notation import without_marks
 from regard.results import Result
 from regard.toml import parse_toml
@@ -46,16 +46,14 @@ def new_assignment(name: str, path: str | None = None) -> AssignmentWritten:
     """Write the assignment of a problem set to a new file."""
     if name not in SETS:
         raise InputError(f"There is no problem set {name!r}; the sets are {', '.join(SETS)}.")
-    target = check_target(path if path is not None else f"{name}.toml", (".toml",))
-    if target.exists():
-        raise InputError(f"{target} exists and is not overwritten; name another file.")
+    target = Path(path if path is not None else f"{name}.toml")
     questions = [lines for one in SETS[name].questions for lines in _questions(name, one)]
     head = _file("new_assignment.toml").replace("FILE", target.name)
     head = head.replace("NAME", _toml_string(name)).replace("TITLE", _toml_string(str(SETS[name])))
     remarks = ", ".join(one.label for one in SETS[name].questions if one.form == "remark")
     whose = f"# Points: {SETS[name].points}." + (f" Not asked, so not in here: {remarks}." if remarks else "")
     text = "\n".join([head, f"{whose}\n", *("\n".join([*lines, ""]) for lines in questions)])
-    write_file(target, text.encode())
+    write_new_file(target, text, endings=(".toml",))
     written = sum('kind = "written"' in lines for lines in questions)
     return AssignmentWritten(path=str(target), questions=len(questions), written=written)
 

@@ -24,7 +24,7 @@ from regard.coursework.derivations.problem import Fact, Problem
 from regard.coursework.derivations.proving import prove
 from regard.coursework.derivations.repairs import find_repair
 from regard.coursework.derivations.terms import Condition, Definitions, Term, free_names, num, substitute, sym
-from regard.coursework.derivations.testing import Tester
+from regard.coursework.derivations.testing import TURNED, Tester, make_fact
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -43,9 +43,14 @@ _GENERAL = re.compile(r"\b(?:every|all|any|each)\b|\\forall", re.IGNORECASE)
 _DENIED = re.compile(r"\b(?:impossible|cannot|not true|absurd|not hold|false|wrong)\b", re.IGNORECASE)
 _CONDITION = re.compile(r"^[\s,.}\\a-z{]{0,12}\b(?:if|when|whenever|provided|unless)\b", re.IGNORECASE)
 _DEFINING = re.compile(r"\b(?:let|set|define|put|write|where|denote|with|choose|take)\b[^.]*$", re.IGNORECASE)
+_CASE = re.compile(r"\b(?:for|when|if|case|where|say)\b[^.,]{0,20}$", re.IGNORECASE)
+_CLOSES = re.compile(  # what a case or a contradiction ends with
+    r"\b(?:contradict\w*|absurd|impossible)\b.*\b(?:hence|so|thus|therefore|conclude|must|follows)\b"
+    r"|\b(?:both|either|any|all|every) cases?\b",
+    re.IGNORECASE | re.DOTALL,
+)
 MOST_STATEMENTS = 1500
 _CHOSEN = re.compile(r"(?:^|[\s\\])([A-Za-z]+(?:_\{?\w+\}?)?'*)\s*(?::=|=|\\coloneqq|\\equiv)")
-TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "!=": "!="}
 
 
 @dataclass
@@ -58,7 +63,7 @@ class Checker(Tester):
     supposed: list[str] = field(default_factory=list)  # what the writer supposes, and nobody gives
     defined_at: dict[str, int] = field(default_factory=dict)
     last: Term | None = None
-    chain: tuple[list[Term], list[str], Conditions] | None = None
+    chain: tuple[list[Term], list[str], Conditions, bool] | None = None
     bound: dict[str, Term] = field(default_factory=dict)  # an index that is one of several places: i = 1, 2
     unread: dict[str, int] = field(default_factory=dict)  # names that a line may have chosen that was not read
 
@@ -70,11 +75,16 @@ class Checker(Tester):
         if len(statements) > MOST_STATEMENTS:
             raise InputError(f"The derivation has {len(statements)} statements; at most {MOST_STATEMENTS} are read.")
         for one in explain_first(attach_conditions(statements, self.words), self.words.names()):
+            before = self.last, self.chain
             for self.bound in places_listed(one.conditions, one.continues):
                 self.statement(one)
+            if one.aside:
+                self.last, self.chain = before
         self.join_lines()
 
     def statement(self, statement: Statement) -> None:
+        if self.under is not None and _CLOSES.search(statement.between):
+            self.end_supposition()
         if statement.problem is not None:
             self.not_read(statement, statement.problem)
             return
@@ -195,7 +205,7 @@ class Checker(Tester):
             own = {letter: ("", term), f"{letter}_p": ("", self.problem.permute(term))}
             shape = fit(term, self.words)[1] or SCALAR
             self.words.own.update(dict.fromkeys(own, shape))
-            for where in self.instances:
+            for where in self.every:
                 where.define_all(own)
             last = n + 1 == len(meanings) and not is_set
             if relation is None or last or self.is_true(relation.left, relation.sign, relation.right, []):
@@ -242,11 +252,11 @@ class Checker(Tester):
             self.words.own[name] = shape or SCALAR
         self.context.own[name] = (index, term)
         self.defined_at[name] = relation.statement.line
-        for where in self.instances:
+        for where in self.every:
             where.define_all({name: (index, term)})
         relation.right = term
         self.mark(relation, *self.judge_choice(name, term) if is_choice else (Mark.DEFINES,))
-        self.chain = ([relation.left], ["="], NONE)
+        self.chain = ([relation.left], ["="], NONE, False)
         self.note_sums(relation)
         return True
 
@@ -290,7 +300,8 @@ class Checker(Tester):
             return
         step = prove_by_irrationality(self.context, left, sign, right)
         if step is not None:
-            self.instances = [one for one in self.instances if one.value(self.problem.multiple) == 0] or self.instances
+            self.every = [one for one in self.every if one.value(self.problem.multiple) == 0] or self.every
+            self.instances, self.turned = self.every, True
         free = relation.names & self.words.indices
         stated = [
             one
@@ -304,14 +315,28 @@ class Checker(Tester):
         if failure is not None or not self.evaluated:
             self.judge_failure(relation, failure, stated)
             return
-        undefined = 0 if step is not None or self.is_excluded(relation) else self.undefined
-        step = step or prove_multiple_of_pi(self.context, left, sign, right)
-        step = step or prove(self.context, left, sign, right, frozenset(conditions))
+        undefined = 0 if step is not None else self.undefined
+        step, rests = step or prove_multiple_of_pi(self.context, left, sign, right), False
+        if step is None:
+            step, rests = self.prove_supposing(relation, frozenset(conditions))
+        if step is None and (failure := self.attack(relation, conditions)) is not None:
+            self.judge_failure(relation, failure, stated)
+            return
+        if step is None and self.under is not None and not statement.supposed:
+            self.mark(relation, Mark.TRUE, f"it holds where {self.under}, and no short proof was found")
+            self.chain = None
+            return
         mark, remark = self.judge_step(relation, step, undefined)
+        self.leave_behind(relation, mark, remark, step, frozenset(conditions), rests)
+
+    def leave_behind(
+        self, relation: Relation, mark: Mark, remark: str, step: Step | None, conditions: Conditions, rests: bool
+    ) -> None:
+        """Mark a relation that does not fail, and keep what it shows for the lines behind it."""
         if mark is Mark.FOLLOWS:
-            self.remember(relation, frozenset(conditions))
+            self.remember(relation, conditions, rests)
         self.mark(relation, mark, remark, step)
-        self.follow_chain(relation, mark, frozenset(conditions))
+        self.follow_chain(relation, mark, conditions, rests)
         self.note_sums(relation)
 
     def judge_step(self, relation: Relation, step: Step | None, undefined: int) -> tuple[Mark, str]:
@@ -334,13 +359,23 @@ class Checker(Tester):
         if failure is None:
             self.mark(relation, Mark.NOT_READ, "it has no value on any instance: perhaps an index is out of its range")
             return
-        if relation.statement.supposed:
-            self.contradicts = relation
-            self.said.append(f"{relation} is supposed, and does not hold in general: a contradiction has to follow")
+        if relation.statement.supposed or self.is_case(relation):
+            holds = self.suppose(relation).instances
+            rest = "the lines below are tested where it does" if holds else "a contradiction has to follow"
+            self.said.append(f"{relation} is supposed, and does not hold in general: {rest}")
             return
-        if self.contradicts:
-            self.mark(relation, Mark.TRUE, f"it rests on {self.contradicts}, and cannot be tested")
+        if self.under is not None and not self.under.instances:
+            step, _ = self.prove_supposing(relation, frozenset(stated))
+            remark = f"it does not hold without {self.under}, and no short proof from that was found"
+            if step is None:
+                self.mark(relation, Mark.TRUE, remark)
+            else:
+                self.leave_behind(relation, *self.judge_step(relation, step, 0), step, frozenset(stated), True)
             return
+        for case in self.cases:
+            if self.holds_somewhere(relation, stated, case.instances, everywhere=True):
+                self.mark(relation, Mark.TRUE, f"it holds where {case}, and not in general")
+                return
         if _DENIED.search(relation.statement.after):
             self.said.append(f"{relation} is denied in words, and is no step")
             return
@@ -378,16 +413,24 @@ class Checker(Tester):
 
     # what a line leaves behind
 
-    def remember(self, relation: Relation, conditions: Conditions) -> None:
+    def is_case(self, relation: Relation) -> bool:
+        """For c = 1/2: a number that the problem gives is looked at for one of its values."""
+        given = relation.left.op == "sym" and relation.left.value in self.problem.symbols
+        chosen = relation.left.value in self.problem.choose or relation.right.op not in ("num", "div")
+        return given and not chosen and _CASE.search(relation.statement.before) is not None
+
+    def remember(self, relation: Relation, conditions: Conditions, rests: bool) -> None:
         left, sign, right = relation.left, relation.sign, relation.right
+        if rests and self.under is not None:
+            if sign != "!=":
+                self.under.order.append((make_fact(relation), conditions))
+            return
         if sign == "=":
             for a, b in ((left, right), (right, left)):
                 if a.op == "sym" and a.value in self.problem.definitions and not self.reaches(b, a.value):
                     self.context.shown.setdefault(a.value, ("", b))
-        low, high = (right, left) if sign in (">=", ">") else (left, right)
         if sign != "!=":
-            kind = "=" if sign == "=" else "<" if sign in ("<", ">") else "<="
-            self.context.order.append((Fact(str(relation), low, kind, high), conditions))
+            self.context.order.append((make_fact(relation), conditions))
 
     def reaches(self, term: Term, name: str) -> bool:
         """Whether unfolding a term could come back to a name, or leave an index that nothing binds."""
@@ -400,14 +443,15 @@ class Checker(Tester):
         for side in (relation.left, relation.right):
             self.context.sums += [one for one in side.parts() if one.op == "sum" and one not in self.context.sums]
 
-    def follow_chain(self, relation: Relation, mark: Mark, conditions: Conditions) -> None:
+    def follow_chain(self, relation: Relation, mark: Mark, conditions: Conditions, rests: bool) -> None:
         """What a chain says from its first side to its last; a goal that it reaches is noted."""
         if mark is not Mark.FOLLOWS:
             self.chain = None
             return
-        sides, signs, before = self.chain if self.chain is not None else ([], [], NONE)
+        sides, signs, before, rested = self.chain if self.chain is not None else ([], [], NONE, False)
         sides, signs, conditions = [*sides, relation.left], [*signs, relation.sign], conditions | before
-        self.chain = (sides, signs, conditions)
+        rests = rests or rested
+        self.chain = (sides, signs, conditions, rests)
         for n in sorted({0, *range(len(sides))[-LATEST:]}):  # a chain may be long: its start, and what stands near
             side = sides[n]
             whole = join_signs(signs[n:])
@@ -415,9 +459,12 @@ class Checker(Tester):
                 continue
             found = Relation(relation.statement, side, whole, relation.right)
             if n == 0 and len(sides) > 1:
-                self.remember(found, conditions)
-            if not conditions:
+                self.remember(found, conditions, rests)
+            if not conditions and not rests:
                 self.note_goals(found)
+            elif not conditions and not (self.under and self.under.instances) and self.is_absurd(found):
+                if (denied := self.contradict()) is not None:
+                    self.note_goals(denied)
 
     def note_goals(self, found: Relation) -> None:
         for goal in self.problem.goal:
@@ -427,8 +474,12 @@ class Checker(Tester):
                 self.reached.add(goal.name)
 
     def join_lines(self) -> None:
-        """Goals that no line states, and that lines together come to, without another rule."""
+        """Goals that no line states, and that lines or cases together come to, without another rule."""
+        self.end_supposition()
         for goal in self.problem.goal:
+            shown = [(one.left, one.sign, one.right) for one, needed in self.context.order if not needed]
+            if goal.name not in self.reached and any(is_same_relation(self.context, one, goal) for one in shown):
+                self.reached.add(goal.name)
             if goal.name not in self.reached and goal.sign == "=":
                 step = prove_by_lines_before(self.context, goal.left, goal.right, NONE)
                 if step is not None and step.leap == 0:
@@ -449,7 +500,7 @@ def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact
     wanted = sorted((free_names(goal.left) | free_names(goal.right)) & context.words.indices)
     if len(mine) == len(wanted) == 1 and mine != wanted:
         left, right = (substitute(one, mine[0], sym(wanted[0])) for one in (left, right))
-    for a, s, b in ((left, sign, right), (right, TURNED[sign], left)):
+    for a, s, b in ((left, sign, right), (right, TURNED.get(sign, sign), left)):
         strong = s == goal.sign or (goal.sign in ("<=", ">=") and s in ("=", goal.sign[0]))
         if strong and all(
             x == y or Equality(context, x, y, definitions=context.own).rules(None) is not None
@@ -467,6 +518,7 @@ def run_checker(problem: Problem, text: str) -> Checker:
     context.order = [(fact, condition) for fact, condition in problem.order]
     context.order += [(fact, NONE) for fact in problem.given if fact.sign in ("<=", "<")]
     with precise():
-        checker = Checker(problem, context, make_instances(problem))
+        instances = make_instances(problem)
+        checker = Checker(problem, context, instances, instances)
         checker.read(text)
     return checker

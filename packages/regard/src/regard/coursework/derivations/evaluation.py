@@ -131,6 +131,8 @@ def _add(a: Number, b: Number) -> Number:
 
 
 def times_numbers(a: Number, b: Number) -> Number:
+    if (isinstance(a, Fraction) and not a) or (isinstance(b, Fraction) and not b):
+        return Fraction(0)  # exactly, also beside a ball
     a, b = _same(a, b)
     return a * b
 

@@ -44,7 +44,9 @@ class Vocabulary:
         return self.shapes.get(name, SCALAR)[1] != "1"
 
     def names(self) -> frozenset[str]:
-        return frozenset([*self.shapes, *self.families, *self.own])
+        """All names; "k_" says that a number may follow, and "_p" that a letter may be of the permuted input."""
+        marks = [*(f"{one}_" for one in self.families), *(["_p"] if self.variants else [])]
+        return frozenset([*self.shapes, *self.families, *self.own, *marks])
 
     def index_range(self, body: Term, index: str) -> tuple[Term, Term] | None:
         """From where to where an index runs: as the family does that it stands at."""

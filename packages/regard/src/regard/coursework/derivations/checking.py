@@ -176,6 +176,9 @@ class Checker(Tester):
             self.said.append(f"{relation} is a remark about every {next(iter(names))}, and is read as words")
             self.chain = None
             return
+        if names and self.is_for_any_matrix(relation, names):
+            self.mark(relation, Mark.FOLLOWS, step=Step(("arithmetic",)))
+            return
         if names and not self.read_unknown(names, relation):
             self.mark(relation, Mark.NOT_READ, f"{next(iter(names))} is neither given nor defined before")
             self.chain = None
@@ -186,6 +189,22 @@ class Checker(Tester):
             self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {mismatch}")
             return
         self.judge(relation)
+
+    def is_for_any_matrix(self, relation: Relation, unknown: dict[str, int]) -> bool:
+        """(P X) W = P (X W): arithmetic alone, for a letter on both sides that may be any matrix that fits."""
+        name = next(iter(unknown))
+        if len(unknown) > 1 or relation.sign != "=" or not all(
+            name in free_names(side) for side in (relation.left, relation.right)
+        ):
+            return False
+        for other, symbol in self.problem.symbols.items():
+            with suppress(Mismatch):
+                if not symbol.kind and "1" not in symbol.shape and other not in relation.names:
+                    sides = (substitute(side, name, sym(other)) for side in (relation.left, relation.right))
+                    left, right, _ = fit_relation(*sides, self.words)
+                    if Equality(self.context, left, right).rules(None) is not None:
+                        return True
+        return False
 
     def find_lemma(self, relation: Relation, unknown: dict[str, int]) -> str | None:
         """The lemma that a line repeats, with any letter for its matrix."""
@@ -284,9 +303,16 @@ class Checker(Tester):
             if name in free_names(fact.left):
                 if self.first_failure(fact.left, fact.sign, fact.right, []) is not None:
                     return Mark.FALSE, f"it must have {fact.text}, and has not"
-                if not self.problem.is_rank_bound(fact, self.context.own.get(str(term.value), ("", term))[1]):
+                if not self.problem.is_rank_bound(fact, self.unfold(fact.left)):
                     return Mark.TRUE, f"say why {fact.text}"
         return Mark.DEFINES, ""
+
+    def unfold(self, term: Term) -> Term:
+        """What rank(B) is the rank of: the sum that B, or a name that B is set to, was chosen to be."""
+        inner = term.args[0] if term.op == "rank" else term
+        while inner.op == "sym" and inner.value in self.context.own:
+            inner = self.context.own[inner.value][1]
+        return inner
 
     def judge(self, relation: Relation) -> None:
         left, sign, right = relation.left, relation.sign, relation.right
@@ -297,6 +323,9 @@ class Checker(Tester):
             return
         if any({left, right} == {one.left, one.right} and sign == "=" for one in self.context.hypotheses):
             self.mark(relation, Mark.FOLLOWS, step=Step(("supposed by the problem",)))
+            return
+        if self.problem.is_rank_bound(Fact("", left, sign, right), self.unfold(left)):
+            self.mark(relation, Mark.FOLLOWS, step=Step(("a sum of r rank ones has a rank of at most r",)))
             return
         step = prove_by_irrationality(self.context, left, sign, right)
         if step is not None:
@@ -427,7 +456,7 @@ class Checker(Tester):
             return
         if sign == "=":
             for a, b in ((left, right), (right, left)):
-                if a.op == "sym" and a.value in self.problem.definitions and not self.reaches(b, a.value):
+                if a.op == "sym" and a.value in {**self.problem.definitions, **self.context.own} and not self.reaches(b, a.value):
                     self.context.shown.setdefault(a.value, ("", b))
         if sign != "!=":
             self.context.order.append((make_fact(relation), conditions))

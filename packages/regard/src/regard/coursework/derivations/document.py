@@ -23,7 +23,8 @@ _COMMENT = re.compile(r"<!--.*?-->|^[ \t]*%[^\n]*", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<img[^>]*>")
 _SUPPOSE = re.compile(  # up to "then": what follows from a supposition is a step
     r"\b(?:(?:suppose|assume|assuming)\b[^.]*|if\b[^.,]*"
-    r"|(?:case [\divxab]+|\b(?:the|in) case)\b[\W\d]*(?:that|of|where|when)?\W*)$",
+    r"|(?<!this )(?<!that )(?<!each )(?<!every )\bcase\b[\W\d]*(?:[ivxab]{1,3}\b)?\W*(?:that|of|where|when)?\W*"
+    r"|\botherwise\W*)$",
     re.IGNORECASE,
 )
 _THEN = re.compile(r"\b(?:then|so|hence|thus|therefore|we (?:have|get|obtain|see))\b", re.IGNORECASE)

@@ -116,7 +116,8 @@ def prove_equal(context: Context, left: Term, right: Term, conditions: Condition
 
 
 def _prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
-    if "norm" not in (left.op, right.op) or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
+    roots = any(part.op in ("norm", "abs") for side in (left, right) for part in side.parts())
+    if not roots or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
         return None
     gap = add(apply("pow", left, num(2)), negative(apply("pow", right, num(2))))
     inner = prove_equal(context, gap, num(0), conditions)
@@ -221,7 +222,7 @@ def divide_monomials(mono: Mono, other: Mono) -> Powers | None:
 
 
 def is_visibly_nonnegative(context: Context, term: Term) -> bool:
-    if term in context.problem.positive or term.op == "norm" or (term.op == "num" and term.value >= 0):
+    if term in context.problem.positive or term.op in ("norm", "abs") or (term.op == "num" and term.value >= 0):
         return True
     if term.op == "sym":
         own = context.own.get(term.value)

@@ -463,7 +463,9 @@ class Parser:
                 parts[-1].append(token)
         made = []
         for part in parts:
-            if part:
+            if len(part) == 1 and part[0].text in self.words.places and part[0].text not in self.words.own:
+                made.append(self.words.places[part[0].text])
+            elif part:
                 made.append(Parser(part, self.words, part[-1].place + 1).expression())
         if not made:
             raise NotRead(self.now.place, "where the sum begins")

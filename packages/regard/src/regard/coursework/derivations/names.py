@@ -30,6 +30,7 @@ class Vocabulary:
     own: dict[str, Shape] = field(default_factory=dict)
     indices: set[str] = field(default_factory=lambda: {"i", "j", "l"})
     same: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Term] = field(default_factory=dict)  # a is 1, where k_a is k_1
     unknown: dict[str, int] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.coursework.derivations.forms import (
+    HALF,
     MOST,
     ONE,
     Atom,
@@ -39,7 +40,7 @@ from regard.coursework.derivations.forms import (
 from regard.coursework.derivations.functions import entrywise, exp_form, ln_form, norm_form, norm_square, trace, wave
 from regard.coursework.derivations.names import SCALAR, Shape, Vocabulary
 from regard.coursework.derivations.problem import Problem
-from regard.coursework.derivations.signs import is_nonnegative
+from regard.coursework.derivations.signs import is_nonnegative, is_plain
 from regard.coursework.derivations.sums import prefix, push_in, sum_form
 from regard.coursework.derivations.terms import Definitions, Term, substitute
 from regard.toml import read_toml
@@ -68,6 +69,7 @@ class Normal:
         self.different: set[tuple[Any, Any]] = set()  # places that are known to differ
         self.lemmas = {one.name for one in problem.lemmas}
         self.facts: dict[Atom, tuple[Form, str]] = {}  # atoms that lines before have shown to be something else
+        self.signs: dict[tuple[str, Atom], bool] = {}  # of atoms, as signs.py found them
         self.unsigned: set[str] = set()  # names whose own definition may be negative
         self._forms: dict[str, Callable[[Term], Form]] = {
             "num": lambda one: constant(one.value),
@@ -83,6 +85,7 @@ class Normal:
             "pow": self.power_form,
             "norm": partial(norm_form, self),
             "tr": lambda one: trace(self, self.form(one.args[0])),
+            "abs": lambda one: self.root_of_square(self.form(one.args[0])),
             "exp": lambda one: exp_form(self, self.form(one.args[0])),
             "ln": lambda one: ln_form(self, self.form(one.args[0])),
             "softmax": lambda one: entrywise(self, "softmax", self.form(one.args[0])),
@@ -333,6 +336,10 @@ class Normal:
         if set(exponent) <= {ONE}:
             return self.power(self.form(base), exponent.get(ONE, Fraction(0)))
         return exp_form(self, self.times(ln_form(self, self.form(base)), exponent))
+
+    def root_of_square(self, form: Form) -> Form:
+        """|x|: x itself, where that is plainly not negative."""
+        return form if is_plain(self, form) else self.power(self.times(form, form), HALF)
 
     def power(self, form: Form, power: Fraction) -> Form:
         if power == 0:

@@ -387,6 +387,8 @@ class Builder:
         except (NotRead, Mismatch, ValueError) as error:
             self.mistakes.add(f"definitions: {line!r} is not read: {error}.")
             return
+        if term.op == "at" and base == term.value and index:
+            self.words.places[index] = term.args[0]
         for unknown in self.words.unknown:
             self.mistakes.add(f"definitions: {line!r} has the name {unknown}, which is not in [symbols].")
         self.words.unknown.clear()

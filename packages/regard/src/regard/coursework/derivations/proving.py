@@ -163,6 +163,7 @@ class OrderSearch:
                         yield one, other, fact.name, fact.sign == "<"
                 for total in dict.fromkeys(sums) if len(free) == 1 else ():
                     yield from self.sum_bounds(total, low, high, free[0], needed, fact.name)
+                    yield from self.sum_bounds(total, negative(high), negative(low), free[0], needed, fact.name)
 
     def sum_bounds(
         self, total: Term, low: Term, high: Term, index: str, needed: Conditions, name: str

@@ -246,7 +246,8 @@ def is_one_of_all(cases: list[Supposition], problem: Problem) -> bool:
         opposite = (one.left, DENIALS[one.sign], one.right)
         if any((other.left, other.sign, other.right) == opposite for other in alone[:n]):
             return True
-        values = {other.right.value for other in alone if other.left == one.left and other.sign == "="}
+        same = [other.right for other in alone if other.left == one.left and other.sign == "="]
+        values = {evaluate(term, Instance({}, {}), {}) for term in same if not free_names(term)}
         symbol = problem.symbols.get(str(one.left.value)) if one.left.op == "sym" else None
         if symbol is not None and symbol.choices and values >= {Fraction(text) for text in symbol.choices}:
             return True

@@ -23,14 +23,16 @@ _COMMENT = re.compile(r"<!--.*?-->|^[ \t]*%[^\n]*", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<img[^>]*>")
 _SUPPOSE = re.compile(  # up to "then": what follows from a supposition is a step
     r"\b(?:(?:suppose|assume|assuming)\b[^.]*|if\b[^.,]*"
-    r"|(?<!this )(?<!that )(?<!each )(?<!every )\bcase\b[\W\d]*(?:[ivxab]{1,3}\b)?\W*(?:that|of|where|when)?\W*"
+    r"|(?<!this )(?<!that )(?<!each )(?<!every )(?<!any )(?<!either )\bcase\b"
+    r"[\W\d]*(?:[ivxab]{1,3}\b)?\W*(?:that|of|where|when)?\W*"
     r"|\botherwise\W*)$",
     re.IGNORECASE,
 )
 _THEN = re.compile(r"\b(?:then|so|hence|thus|therefore|we (?:have|get|obtain|see))\b", re.IGNORECASE)
 _ANNOUNCE = re.compile(r"\b(?:show|prove|want|claim|goal|wish)\b[^.]*$", re.IGNORECASE)
 _ASIDE = re.compile(  # up to "so": what stands in brackets, behind && or behind "since" in a row
-    r"(?:&&|\b(?:since|because|as|using|by|from|recall)\b)(?:(?!\b(?:so|hence|thus|then|we)\b).)*$|\((?:\\text\{[^}]*\}|[a-z ])*$",
+    r"(?:&&|\b(?:since|because|as|using|by|from|recall)\b)(?:(?!\b(?:so|hence|thus|then|we)\b).)*$"
+    r"|\((?:\\text\{[^}]*\}|[a-z ])*$",
     re.DOTALL | re.IGNORECASE,
 )
 _CASES = re.compile(r"(?P<head>.*?)\\begin\{cases\}(?P<rows>.*?)\\end\{cases\}(?P<rest>.*)", re.DOTALL)

@@ -33,9 +33,7 @@ def make_instances(problem: Problem, *, seed: int = 0, count: int = COUNT) -> li
 
 def draw_instance(problem: Problem, sizes: int, n: int, rng: random.Random) -> Instance | None:
     """The n-th instance, with the sizes of another one; None where it does not satisfy what is given."""
-    values: dict[str, Any] = {
-        name: Fraction(choices[sizes % len(choices)]) for name, choices in problem.sizes.items()
-    }
+    values: dict[str, Any] = {name: Fraction(choices[sizes % len(choices)]) for name, choices in problem.sizes.items()}
     for name, symbol in problem.symbols.items():
         values[name] = _draw(symbol, values, n, rng)
     ones = int(values.get(problem.rows, 0)) if problem.rows else 0

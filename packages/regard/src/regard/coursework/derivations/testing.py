@@ -10,8 +10,16 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.adversary import Attempt, walk_to_failure
 from regard.coursework.derivations.conditions import meets
-from regard.coursework.derivations.equalities import NONE, Conditions, Context, Equality, Step
-from regard.coursework.derivations.evaluation import DividesByZero, Instance, NoValue, Value, compare, evaluate, write_value
+from regard.coursework.derivations.equalities import NONE, Conditions, Context, Equality, Step, prove_by_lines_before
+from regard.coursework.derivations.evaluation import (
+    DividesByZero,
+    Instance,
+    NoValue,
+    Value,
+    compare,
+    evaluate,
+    write_value,
+)
 from regard.coursework.derivations.instances import draw_from_latent
 from regard.coursework.derivations.names import Mismatch, Vocabulary, fit_relation
 from regard.coursework.derivations.problem import Fact, Problem
@@ -20,7 +28,6 @@ from regard.coursework.derivations.terms import Condition, Definitions, Term, fr
 from regard.coursework.derivations.verdicts import Failure, Relation
 from regard.coursework.question import Instance as Case
 from regard.coursework.question import Ruling
-
 
 FRESH, MOVES, LATENT = 12, 12, 400  # draws of the adversary, its moves from the worst, and the numbers of a draw
 TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
@@ -36,9 +43,14 @@ class Supposition:
     sentence: int
     order: list[tuple[Fact, Conditions]] = field(default_factory=list)  # itself, and what rests on it
     definitions: Definitions = field(default_factory=dict)  # c, in the case c = 1/2
+    closed: bool = False  # by words, or by the other case
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.relations))
+
+    @property
+    def names(self) -> set[str]:
+        return set().union(*(one.names for one in self.relations))
 
 
 @dataclass
@@ -174,7 +186,10 @@ class Tester:
         if joined is None or joined.sentence != sentence or len(joined.order) > len(joined.relations):
             self.end_supposition()
             joined = Supposition([], self.every, sentence)
+        for case in self.cases:
+            case.closed |= relation.left in [side for one in case.relations for side in (one.left, one.right)]
         holds = [one for one in joined.instances if self.holds_somewhere(relation, [], [one])]
+        holds = holds or self.examples(relation, joined.instances)
         joined = replace(joined, relations=[*joined.relations, relation], instances=holds)
         joined.order.append((make_fact(relation), NONE))
         name = relation.left.value
@@ -183,13 +198,23 @@ class Tester:
         self.under, self.instances = joined, holds or self.every
         return joined
 
+    def examples(self, relation: Relation, instances: list[Instance]) -> list[Instance]:
+        """For t = 10: the instances with that value for a number that may have any, if it is positive."""
+        name, right = relation.left.value, relation.right
+        symbol = self.problem.symbols.get(name) if relation.left.op == "sym" and relation.sign == "=" else None
+        if symbol is None or symbol.kind != "positive" or right.op not in ("num", "div") or free_names(right):
+            return []
+        made = [one.with_value(name, evaluate(right, one, {})) for one in instances]
+        return [one for one in made if self.holds_somewhere(relation, [], [one]) and one.value(name) > 0]
+
     def end_supposition(self) -> None:
         """What rested on a supposition is no longer used; from cases of which one must hold, what all have shown is."""
         if self.under is not None:
             self.cases.append(self.under)
             self.under, self.instances = None, self.every
             for fact, conditions in self.cases[-1].order:
-                if is_one_of_all([one for one in self.cases if (fact, conditions) in one.order], self.problem):
+                cases = [one for one in self.cases if (fact, conditions) in one.order]
+                if is_one_of_all([one for one in cases if not one.names & self.words.indices], self.problem):
                     self.context.order.append((fact, conditions))
 
     def prove_supposing(self, relation: Relation, conditions: Conditions) -> tuple[Step | None, bool]:
@@ -198,26 +223,40 @@ class Tester:
         step = prove(self.context, *sides, conditions)
         if step is not None or self.under is None:
             return step, False
+        if any(sides == (one.left, one.sign, one.right) for one in self.under.relations):
+            return Step(("supposed",)), True
         order, own = self.context.order, self.context.own
         self.context.order, self.context.own = [*order, *self.under.order], {**own, **self.under.definitions}
         try:
-            return prove(self.context, *sides, conditions), True
+            step = prove(self.context, *sides, conditions)
+            if step is None and relation.sign == "!=":  # if these were equal, so were those that are not
+                self.context.order += [(Fact("", relation.left, "=", relation.right), NONE)]
+                others = [one for one in self.under.relations if one.sign == "!="]
+                found = [prove_by_lines_before(self.context, one.left, one.right, NONE) for one in others]
+                step = next((Step(tuple(filter(None, one.rules)), one.before) for one in found if one), None)
+            return step, True
         finally:
             self.context.order, self.context.own = order, own
 
     def is_absurd(self, relation: Relation) -> bool:
         """Whether a relation says that something is more than itself, or the opposite of a line before."""
         if relation.sign in ("<", ">", "!="):
-            return Equality(self.context, relation.left, relation.right, definitions=self.context.own).rules(None) is not None
+            return (
+                Equality(self.context, relation.left, relation.right, definitions=self.context.own).rules(None)
+                is not None
+            )
         denied = Relation(relation.statement, relation.left, DENIALS[relation.sign], relation.right)
         same = make_fact(denied)
-        return any((one.left, one.sign, one.right) == (same.left, same.sign, same.right) for one, _ in self.context.order)
+        return any(
+            (one.left, one.sign, one.right) == (same.left, same.sign, same.right) for one, _ in self.context.order
+        )
 
     def contradict(self) -> Relation | None:
         """The opposite of what is supposed, once it has led to what cannot be; None where that says nothing."""
-        if self.under is None or len(self.under.relations) > 1 or self.under.relations[0].names & self.words.indices:
+        supposed = self.under
+        if supposed is None or supposed.instances or len(supposed.relations) > 1 or supposed.names & self.words.indices:
             return None
-        (one,) = self.under.relations
+        (one,) = supposed.relations
         denied = Relation(one.statement, one.left, DENIALS[one.sign], one.right)
         self.words.say(f"{one} leads to a contradiction, so {denied}")
         if denied.sign != "!=":

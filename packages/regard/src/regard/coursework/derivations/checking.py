@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from regard.coursework.derivations.conditions import attach_conditions, explain_first, find_indices, places_listed
-from regard.coursework.derivations.document import MOST, Statement, find_formulas, split_statements
+from regard.coursework.derivations.document import MOST, NEAR, Statement, find_formulas, split_statements
 from regard.coursework.derivations.equalities import (
     LATEST,
     NONE,
@@ -79,7 +79,7 @@ class Checker(Namer):
         self.join_lines()
 
     def statement(self, statement: Statement) -> None:
-        if self.under is not None and _CLOSES.search(statement.between):
+        if self.under is not None and _CLOSES.search(statement.between[-NEAR:]):
             self.end_supposition()
             for case in self.cases:
                 case.closed = True

@@ -22,10 +22,10 @@ _CROSSED = re.compile(
 _COMMENT = re.compile(r"<!--.*?-->|^[ \t]*%[^\n]*", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<img[^>]*>")
 _SUPPOSE = re.compile(  # up to "then": what follows from a supposition is a step
-    r"\b(?:(?:suppose|assume|assuming)\b[^.]*|if\b[^.,]*"
+    r"\b(?:(?:suppose|assume|assuming|wlog|generality)\b[^.]*|if\b[^.,]*"
     r"|(?<!this )(?<!that )(?<!each )(?<!every )(?<!any )(?<!either )\bcase\b"
-    r"[\W\d]*(?:[ivxab]{1,3}\b)?\W*(?:that|of|where|when)?\W*"
-    r"|\botherwise\W*)$",
+    r"[\W\d]{0,9}(?:[ivxab]{1,3}\b)?\W{0,6}(?:that|of|where|when)?\W{0,6}"
+    r"|\botherwise\W{0,9})$",
     re.IGNORECASE,
 )
 _THEN = re.compile(r"\b(?:then|so|hence|thus|therefore|we (?:have|get|obtain|see))\b", re.IGNORECASE)
@@ -40,6 +40,7 @@ _ELSE = re.compile(r"\b(?:otherwise|else)\b")
 _QED = re.compile(r"[.,;]?\s*(?:\bq\.? ?e\.? ?d\b\.?|[∎□■])\s*$", re.IGNORECASE)
 _LEADS = re.compile(r"\s*(?:for|für|pour|para|per|if)\b.*:\s*$", re.IGNORECASE)
 _END = re.compile(r"(?<!case .)[.;:](?:\s|$)|\n\s*\n", re.IGNORECASE)
+NEAR = 300  # characters before a formula in which a word may say what it is
 FAR = 60  # characters behind a formula that may say something of it
 MOST = 60_000  # characters: twenty pages
 
@@ -184,7 +185,7 @@ def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]
         statement.between = formula.text[end:start] if made else formula.between + formula.text[:start]
         end = last.place + len(last.text)
         statement.announced = _ANNOUNCE.search(before) is not None
-        statement.aside = bool(made) and _ASIDE.search(formula.text[:start]) is not None
+        statement.aside = bool(made) and _ASIDE.search(formula.text[max(0, start - NEAR) : start]) is not None
         statement.continues = bool(signs) and not sides[0]
         if statement.continues and made:  # "P foo = 3": what stands before the sign was not understood
             statement.problem = NotRead(max(0, start - 1), "a formula before this sign, not words")

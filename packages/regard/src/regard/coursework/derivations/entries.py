@@ -5,6 +5,7 @@ An entry is read as a product with unit vectors, e_i^T Q e_j, so that all that i
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from regard.coursework.derivations.forms import (
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from regard.coursework.derivations.normal import Normal
 
 _WHOLE = (":", ".")  # in the place of an index: all of them
+_IMAGE = r"(?:sigma|pi|tau|phi|rho|[a-z])(?:\^\{?-1\}?)?\([a-z0-9]\)"
+_PLACES = re.compile(rf"(?:(?:{_IMAGE}|[a-z0-9:.]),?){{2}}")
+_ROW = re.compile(rf"[ijl]|{_IMAGE}")
 
 
 def is_matrix(shape: Shape | None) -> bool:
@@ -33,18 +37,12 @@ def is_matrix(shape: Shape | None) -> bool:
 
 
 def is_entry(base: str, inside: list[Token], words: Vocabulary) -> bool:
-    """Whether places stand below a name: Q_{ij}, and not W_Q, k_1 or Q_{i,p}."""
-    if not inside or not is_matrix(words.shape_of_name(base)):
-        return False
+    """Whether places stand below a name: Q_{ij}, and not W_Q, k_1, A_{k-1} or Q_{i,p}."""
     text = "".join(token.text for token in inside)
-    if len(inside) == 1 and not (words.permutation and text in "ijl"):
-        return False  # A_k may be any name
-    known = f"{base}_{text}" in words.names() or (bool(words.variants) and inside[-1].text in ("p", "perm"))
-    return not known and all(one.kind == "num" or one.text in "(),:.^-{}" or is_place(one.text) for one in inside)
-
-
-def is_place(name: str) -> bool:
-    return name in ("sigma", "pi", "tau", "phi", "rho") or (len(name) == 1 and name.islower())
+    known = f"{base}_{text}" in words.names() or (bool(words.variants) and text[-1:] == "p")
+    row = _ROW.fullmatch(text) is not None and bool(words.permutation)  # elsewhere A_i may be any name
+    places = row or _PLACES.fullmatch(text) is not None
+    return is_matrix(words.shape_of_name(base)) and places and not known
 
 
 def entry(matrix: Term, inside: list[Token], words: Vocabulary) -> Term:
@@ -113,7 +111,15 @@ def image_key(place: Any, name: str) -> Any:
 
 
 def pick(normal: Normal, a: Atom, b: Atom) -> Atom | None:
-    """The one factor that two are, if one of them is a unit vector: e_i^T P is e_sigma(i)^T, and U e_i is u_i."""
+    """The one factor that two are: e_i^T P is e_sigma(i)^T, U e_i is u_i, and u_i^T U is e_i^T."""
+    member = a[1][0] == "at" and a[2] and b[1][0] == "sym" and not b[2] and normal.columns(b) == a[1][1]
+    if (
+        member
+        and normal.columnwise
+        and normal.is_orthonormal(a[1][1])
+        and normal.may("orthonormal columns", f"orthonormal {a[1][1]}_i")
+    ):
+        return unit(a[1][2], (normal.shape(b)[1], "1"), True)
     if a[1][0] == "unit" and a[2]:
         other = pick(normal, (b[0], b[1], not b[2]), (a[0], a[1], False))
         return None if other is None else (other[0], other[1], not other[2])
@@ -131,6 +137,8 @@ def pick(normal: Normal, a: Atom, b: Atom) -> Atom | None:
 def dot_with_units(normal: Normal, word: tuple[Atom, ...]) -> Form | None:
     """e_i^T e_j is 1 or 0; an entry of a softmax is an exponential over the sum of those of its row."""
     first, *middle, last = word
+    if not middle and last[1][0] == "sym" and first[1][0] == "unit" and not last[2]:
+        return of_atom(("at", f"{last[1][1]}.", first[1][1]))  # an entry of a vector
     if first[1][0] != "unit" or last[1][0] != "unit":
         return None
     if not middle:

@@ -46,7 +46,7 @@ class LatentRandom(random.Random):
 
     def __init__(self, latent: Float) -> None:
         super().__init__(0)
-        self.shares, self.drawn = (np.tanh(latent) + 1) / 2, 0
+        self.shares, self.drawn = (latent / (1 + np.abs(latent)) + 1) / 2, 0
 
     def random(self) -> float:
         self.drawn += 1

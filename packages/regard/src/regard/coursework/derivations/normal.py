@@ -214,6 +214,13 @@ class Normal:
 
     def cancels(self, a: Atom, b: Atom) -> tuple[str, str, bool] | None:
         """The rule by which a b is the identity (True) or zero (False), and how it reads here."""
+        if {a[1][0], b[1][0]} == {"sym", "at"}:  # a column of A^T B is zero if all are
+            of = [self.problem.symbols[one[1][1]].kind if one[1][0] == "at" else one[1][1] for one in (a, b)]
+            whole = [
+                ("m", ("sym", name.removeprefix("columns of ")), one[2]) for name, one in zip(of, (a, b), strict=True)
+            ]
+            rule = self.cancels(*whole)
+            return rule if rule is not None and not rule[2] else None
         if a[1][0] != "sym" or b[1][0] != "sym" or a[2] == b[2]:
             return None
         first, second = a[1][1], b[1][1]

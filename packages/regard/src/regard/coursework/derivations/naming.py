@@ -43,8 +43,8 @@ class Namer(Tester):
         for other, symbol in self.problem.symbols.items():
             with suppress(Mismatch):
                 if not symbol.kind and "1" not in symbol.shape and other not in relation.names:
-                    sides = (substitute(side, name, sym(other)) for side in (relation.left, relation.right))
-                    left, right, _ = fit_relation(*sides, self.words)
+                    left, right = (substitute(side, name, sym(other)) for side in (relation.left, relation.right))
+                    left, right, _ = fit_relation(left, right, self.words)
                     if Equality(self.context, left, right).rules(None) is not None:
                         return True
         return False

@@ -271,7 +271,7 @@ class Checker(Namer):
 
     def judge_failure(self, relation: Relation, failure: Failure | None, stated: list[Condition]) -> None:
         """The mark of a relation that fails on an instance, or has no value on any."""
-        self.chain = None
+        chain, self.chain = self.chain, None
         if failure is None:
             self.mark(relation, Mark.NOT_READ, "it has no value on any instance: perhaps an index is out of its range")
             return
@@ -286,6 +286,7 @@ class Checker(Namer):
             if step is None:
                 self.mark(relation, Mark.TRUE, remark)
             else:
+                self.chain = chain
                 self.leave_behind(relation, *self.judge_step(relation, step, 0), step, frozenset(stated), True)
             return
         for case in self.cases:

@@ -38,8 +38,10 @@ def is_matrix(shape: Shape | None) -> bool:
 
 def is_entry(base: str, inside: list[Token], words: Vocabulary) -> bool:
     """Whether places stand below a name: Q_{ij}, and not W_Q, k_1, A_{k-1} or Q_{i,p}."""
-    text = "".join(token.text for token in inside)
-    known = f"{base}_{text}" in words.names() or (bool(words.variants) and text[-1:] == "p")
+    texts = [token.text for token in inside]
+    known = f"{base}_{''.join(texts)}" in words.names() or (bool(words.variants) and texts[-1:] == ["p"])
+    maps = [len(one) > 1 and after not in ("(", "^") for one, after in zip(texts, [*texts[1:], ""], strict=True)]
+    text = "#" if any(maps) else "".join(texts)  # Q_pi is a name
     row = _ROW.fullmatch(text) is not None and bool(words.permutation)  # elsewhere A_i may be any name
     places = row or _PLACES.fullmatch(text) is not None
     return is_matrix(words.shape_of_name(base)) and places and not known

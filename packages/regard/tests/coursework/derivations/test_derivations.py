@@ -305,3 +305,54 @@ def test_a_name_may_be_explained_behind_its_use():
         "copying-within-budget", "Let $q = \\beta k_1$ where $\\beta = 2\\ln(n/eps)$. $k_1^T q = \\beta$."
     )
     assert [line.mark for line in report.lines] == [Mark.DEFINES, Mark.DEFINES, Mark.FOLLOWS]
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        ("one-head-two-point-noise", "Suppose c = 1/2. Then alpha_1/alpha_2 = (n/eps)^(-1/2).\nIn any case {}"),
+        ("one-head-two-point-noise", "Case 1: c = 1/2.\nalpha_1/alpha_2 = (n/eps)^(-1/2)\nCase 2: c = 3/2.\n{}"),
+    ],
+)
+def test_what_holds_in_one_case_is_false_in_another_and_in_general(claim, text):
+    report = check_derivation(claim, text.format("alpha_1/alpha_2 = (n/eps)^(-1/2)"))
+    assert [line.mark for line in report.lines] == [Mark.FOLLOWS, Mark.FALSE]
+    assert "c = 3/2" in report.lines[1].instance
+
+
+def test_a_contradiction_refutes_what_was_supposed_and_nothing_else():
+    head = r"Suppose $\sigma_k^2 > \|A\|_F^2/k$. "
+    chain = r"Then $\|A\|_F^2 \ge \sum_{i=1}^k \sigma_i^2 \ge k \sigma_k^2 > \|A\|_F^2$, a contradiction."
+    report = check_derivation("singular-tail", head + chain)
+    assert report.complete
+    assert "leads to a contradiction" in str(report)
+    after = check_derivation("singular-tail", head + chain + r" Hence $\sigma_1 > \sigma_k$.")
+    assert after.lines[-1].mark is Mark.FALSE
+    member = check_derivation("average-of-two", "Suppose s_i < s_i + t. Suppose s_i > s_i. Then s_i > s_i.")
+    assert not member.complete
+
+
+def test_an_inequality_that_nine_instances_are_kind_to_is_attacked():
+    report = check_derivation("singular-tail", "sum_{i=k}^d sigma_i^2 >= k sigma_k^2")
+    assert report.lines[0].mark is Mark.FALSE
+    where = check_derivation("singular-tail", "Suppose sigma_k > 0. Then sum_{i=k}^d sigma_i^2 >= k sigma_k^2.")
+    assert where.lines[0].mark is Mark.FALSE
+
+
+def test_a_number_of_the_problem_may_have_an_example_value():
+    report = check_derivation("average-of-two", "q = t (k_a + k_b)\nFor t = 10 we get s_1 = 10, s_2 = 9.")
+    assert [line.mark for line in report.lines] == [Mark.DEFINES, Mark.FOLLOWS, Mark.FALSE]
+
+
+def test_a_letter_for_any_matrix_is_read_where_arithmetic_is_enough():
+    report = check_derivation("order-blindness", "(P X) W = P (X W)\nW W_Q = W_Q W")
+    assert [line.mark for line in report.lines] == [Mark.FOLLOWS, Mark.NOT_READ]
+
+
+def test_a_map_of_places_is_read_as_the_first_line_with_it_means_it():
+    there = check_derivation("order-blindness", "(P X)_{ij} = X_{sigma(i) j}\n(Q_p)_{sigma(i) j} = Q_{ij}")
+    assert [line.mark for line in there.lines] == [Mark.FOLLOWS, Mark.FALSE]
+    back = check_derivation("order-blindness", "(P X)_{sigma(i) j} = X_{ij}\n(Q_p)_{sigma(i) j} = Q_{ij}")
+    assert [line.mark for line in back.lines] == [Mark.FOLLOWS, Mark.FOLLOWS]
+    assert "row sigma(i) of P X is row i of X" in str(back)
+    assert check_derivation("singular-energy", "A_{sigma(i) j} = A_{ij}").lines[0].mark is Mark.NOT_READ

@@ -222,6 +222,15 @@ TRAPS = [  # true on small instances or where nothing is divided by zero, and fa
     ("weights-are-a-distribution", "sqrt(s_1^2) = s_1"),
     ("average-of-two", "sum_{i=1}^n (k_i . k_j) s_i = s_1"),
     ("copying-within-budget", "k_1 . k_1 <= 1/2"),
+    ("order-blindness", "(P X)_{ij} = X_{ij}"),
+    ("order-blindness", "(Q K^T)_{ij} = (Q K^T)_{ji}"),
+    ("order-blindness", "sum_{l=1}^T (Q K^T)_{il} = (Q K^T)_{ii}"),
+    ("order-blindness", "sum_{l=1}^T (Q K^T)_{sigma(l) l} = tr(Q K^T)"),
+    ("order-blindness", "softmax(Q K^T)_{ij} = exp((Q K^T)_{ij}) / sum_{l=1}^T exp((Q K^T)_{lj})"),
+    ("order-blindness", "sum_{l=1}^d exp((Q Q^T)_{i sigma(l)}) = sum_{l=1}^d exp((Q Q^T)_{il})"),
+    ("singular-energy", "sum_{l=1}^d U_{il} U_{jl} = (U^T U)_{ij}"),
+    ("singular-energy", "sum_{i=1}^d (A A^T)_{ii} = tr(A A^T)"),
+    ("weights-are-a-distribution", "|s_1| = s_1"),
 ]
 
 
@@ -246,6 +255,10 @@ TRICKS = [  # whole texts, the last line of each must not follow
     ("weights-are-a-distribution", "suppose s_1 = 7\ns_i/s_i = 1"),
     ("positions-are-distinct", "t - t' = 2 pi m\nt' - t = 2 pi m"),
     ("positions-are-distinct", "t = 2 pi m"),
+    ("positions-are-distinct", "Suppose m = 0. Then t = t'.\nIn any case t = t'."),
+    ("singular-tail", "Suppose sigma_k = 0. Then sigma_k^2 = 0.\nIn both cases sigma_k^2 = 0."),
+    ("singular-tail", "Suppose sigma_i > 1. Then sigma_i > 1. Suppose sigma_i <= 1. Then 1 > 2.\nsigma_i > 1"),
+    ("order-blindness", "(P X) W = P (X W)\n(P X) W = (P X) W_Q"),
 ]
 
 

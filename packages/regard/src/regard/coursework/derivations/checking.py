@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from regard.coursework.derivations.conditions import attach_conditions, explain_first, find_indices, places_listed
-from regard.coursework.derivations.document import MOST, Statement, find_formulas, split_statements
+from regard.coursework.derivations.document import MOST, NEAR, Statement, find_formulas, split_statements
 from regard.coursework.derivations.equalities import (
     LATEST,
     NONE,
@@ -17,14 +17,14 @@ from regard.coursework.derivations.equalities import (
     Step,
     prove_by_lines_before,
 )
+from regard.coursework.derivations.evaluation import Instance
 from regard.coursework.derivations.grammar import Parser
-from regard.coursework.derivations.instances import make_instances
-from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
+from regard.coursework.derivations.names import Mismatch, fit_relation
+from regard.coursework.derivations.naming import Namer
 from regard.coursework.derivations.problem import Fact, Problem
-from regard.coursework.derivations.proving import prove
 from regard.coursework.derivations.repairs import find_repair
-from regard.coursework.derivations.terms import Condition, Definitions, Term, free_names, num, substitute, sym
-from regard.coursework.derivations.testing import Tester
+from regard.coursework.derivations.terms import Condition, Term, free_names, replace, substitute, sym
+from regard.coursework.derivations.testing import TURNED, make_fact
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -43,24 +43,25 @@ _GENERAL = re.compile(r"\b(?:every|all|any|each)\b|\\forall", re.IGNORECASE)
 _DENIED = re.compile(r"\b(?:impossible|cannot|not true|absurd|not hold|false|wrong)\b", re.IGNORECASE)
 _CONDITION = re.compile(r"^[\s,.}\\a-z{]{0,12}\b(?:if|when|whenever|provided|unless)\b", re.IGNORECASE)
 _DEFINING = re.compile(r"\b(?:let|set|define|put|write|where|denote|with|choose|take)\b[^.]*$", re.IGNORECASE)
+_CASE = re.compile(r"\b(?:for|when|if|case|where|say)\b[^.,]{0,20}$", re.IGNORECASE)
+_CLOSES = re.compile(  # what a case or a contradiction ends with
+    r"\b(?:contradict\w*|absurd|impossible)\b.*\b(?:hence|so|thus|therefore|conclude|must|follows)\b"
+    r"|\b(?:both|either|any|all|every) cases?\b",
+    re.IGNORECASE | re.DOTALL,
+)
 MOST_STATEMENTS = 1500
 _CHOSEN = re.compile(r"(?:^|[\s\\])([A-Za-z]+(?:_\{?\w+\}?)?'*)\s*(?::=|=|\\coloneqq|\\equiv)")
-TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "!=": "!="}
 
 
 @dataclass
-class Checker(Tester):
+class Checker(Namer):
     """Goes through a document once, and remembers what it has seen."""
 
-    lines: list[LineVerdict] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
     reached: set[str] = field(default_factory=set)
     supposed: list[str] = field(default_factory=list)  # what the writer supposes, and nobody gives
-    defined_at: dict[str, int] = field(default_factory=dict)
     last: Term | None = None
-    chain: tuple[list[Term], list[str], Conditions] | None = None
+    has_maps: bool = False
     bound: dict[str, Term] = field(default_factory=dict)  # an index that is one of several places: i = 1, 2
-    unread: dict[str, int] = field(default_factory=dict)  # names that a line may have chosen that was not read
 
     def read(self, text: str) -> None:
         formulas, said = find_formulas(text)
@@ -70,11 +71,18 @@ class Checker(Tester):
         if len(statements) > MOST_STATEMENTS:
             raise InputError(f"The derivation has {len(statements)} statements; at most {MOST_STATEMENTS} are read.")
         for one in explain_first(attach_conditions(statements, self.words), self.words.names()):
+            before = self.last, self.chain
             for self.bound in places_listed(one.conditions, one.continues):
                 self.statement(one)
+            if one.aside:
+                self.last, self.chain = before
         self.join_lines()
 
     def statement(self, statement: Statement) -> None:
+        if self.under is not None and _CLOSES.search(statement.between[-NEAR:]):
+            self.end_supposition()
+            for case in self.cases:
+                case.closed = True
         if statement.problem is not None:
             self.not_read(statement, statement.problem)
             return
@@ -134,14 +142,6 @@ class Checker(Tester):
             )
         )
 
-    def mark(self, relation: Relation, mark: Mark, remark: str = "", step: Step | None = None) -> None:
-        rules = tuple(name_rules(step.rules)) if step else ()
-        leap = step.leap if step else 0
-        line = relation.statement.line
-        if mark is Mark.NOT_READ and relation.left.op == "sym" and relation.left.value not in self.defined_at:
-            self.unread.setdefault(str(relation.left.value), line)
-        self.lines.append(LineVerdict(line=line, text=str(relation), mark=mark, remark=remark, rules=rules, leap=leap))
-
     # one relation
 
     def relation(self, relation: Relation, unknown: dict[str, int], right_unknown: dict[str, int]) -> None:
@@ -166,6 +166,9 @@ class Checker(Tester):
             self.said.append(f"{relation} is a remark about every {next(iter(names))}, and is read as words")
             self.chain = None
             return
+        if names and self.is_for_any_matrix(relation, names):
+            self.mark(relation, Mark.FOLLOWS, step=Step(("arithmetic",)))
+            return
         if names and not self.read_unknown(names, relation):
             self.mark(relation, Mark.NOT_READ, f"{next(iter(names))} is neither given nor defined before")
             self.chain = None
@@ -175,108 +178,28 @@ class Checker(Tester):
         except Mismatch as mismatch:
             self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {mismatch}")
             return
+        self.turn_maps(relation)
         self.judge(relation)
 
-    def find_lemma(self, relation: Relation, unknown: dict[str, int]) -> str | None:
-        """The lemma that a line repeats, with any letter for its matrix."""
-        if len(unknown) != 1 or relation.sign != "=":
-            return None
-        sides = {substitute(one, next(iter(unknown)), sym("A")) for one in (relation.left, relation.right)}
-        return next((one.name for one in self.problem.lemmas if {one.left, one.right} == sides), None)
+    def turn_maps(self, relation: Relation) -> None:
+        """Whether the first line with sigma(i) is true only if sigma goes the other way: then it does."""
+        maps = [one for side in (relation.left, relation.right) for one in side.parts() if one.op == "image"]
+        if not maps or self.has_maps:
+            return
+        self.has_maps = True
+        name = self.words.permutation
 
-    def read_unknown(self, unknown: dict[str, int], relation: Relation | None = None) -> bool:
-        """Letters that people use without a word, such as A for the scores: the first meaning that makes it true."""
-        letters = {name.removesuffix("_p") for name in unknown}
-        if len(letters) != 1 or not (meanings := self.problem.readings.get(next(iter(letters)))):
-            return False
-        letter = next(iter(letters))
-        is_set = relation is not None and relation.left.op == "sym" and relation.left.value in unknown
-        for n, (said, term) in enumerate(meanings):
-            own = {letter: ("", term), f"{letter}_p": ("", self.problem.permute(term))}
-            shape = fit(term, self.words)[1] or SCALAR
-            self.words.own.update(dict.fromkeys(own, shape))
-            for where in self.instances:
-                where.define_all(own)
-            last = n + 1 == len(meanings) and not is_set
-            if relation is None or last or self.is_true(relation.left, relation.sign, relation.right, []):
-                self.context.own.update(own)
-                self.said.append(f"{letter} is read as {said}")
-                return True
-        for name in (letter, f"{letter}_p"):  # none fits: it is the writer's own
-            self.words.own.pop(name, None)
-        return False
+        def turn(one: Term) -> Term | None:
+            other = f"{name}^T" if one.value == name else name
+            return Term("image", (replace(one.args[0], turn),), other) if one.op == "image" else None
 
-    def define(self, relation: Relation, unknown: dict[str, int]) -> bool:
-        """A new name, or one that the writer is to choose, where it first stands alone on the left."""
-        name, choose = relation.left.value, self.problem.choose
-        index = "" if relation.left.op == "sym" else str(relation.left.args[0].value)
-        is_choice = name in choose and name not in self.context.own
-        if not (name in unknown or is_choice) or (index and index not in self.words.indices):
-            return False
-        try:
-            term, shape = fit(relation.right, self.words)
-        except Mismatch as mismatch:
-            self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {mismatch}")
-            return True
-        free = free_names(term)
-        if name in free:
-            return False
-        if name in self.unfold_names(free, {**self.problem.definitions, **self.context.own}):
-            self.mark(
-                relation, Mark.NOT_READ, f"{name} would be built from itself: what it is set to is made of {name}"
-            )
-            return True
-        known = self.words.shapes.get(name)
-        if is_choice and shape is not None and known is not None and shape != known:
-            both = f"{name} is {' x '.join(known)} and {term} is {' x '.join(shape)}"
-            self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {both}")
-            return True
-        if free & self.words.indices - {index} - set(self.words.shapes):
-            self.mark(relation, Mark.NOT_READ, f"{name} has no index, and what it is set to has one")
-            return True
-        if index:
-            self.words.families[name] = (
-                self.words.index_range(term, index) or self.words.common_range() or (num(1), num(1))
-            )
-        if not is_choice:
-            self.words.own[name] = shape or SCALAR
-        self.context.own[name] = (index, term)
-        self.defined_at[name] = relation.statement.line
-        for where in self.instances:
-            where.define_all({name: (index, term)})
-        relation.right = term
-        self.mark(relation, *self.judge_choice(name, term) if is_choice else (Mark.DEFINES,))
-        self.chain = ([relation.left], ["="], NONE)
-        self.note_sums(relation)
-        return True
-
-    @staticmethod
-    def unfold_names(names: set[str], definitions: Definitions) -> set[str]:
-        """The names, and all that stand in what they are defined as."""
-        seen: set[str] = set()
-        while new := names - seen:
-            seen |= new
-            names = names.union(*(free_names(definitions[one][1]) for one in new if one in definitions))
-        return seen
-
-    def judge_choice(self, name: str, term: Term) -> tuple[Mark, str]:
-        """Whether a choice is built from what it may be, is positive if it must be, and has what it must have."""
-        allowed = self.problem.choose[name]
-        known = {*allowed, *self.problem.sizes, *self.words.indices, "pi", "e", name}
-        own = {one: made for one, made in self.context.own.items() if one not in known}
-        if alien := self.unfold_names(free_names(term), own) - known - set(own):
-            listed = ", ".join(sorted(alien))
-            return Mark.TRUE, f"{name} may be built from {', '.join(allowed)} alone; {listed} is not among them"
-        if self.problem.is_positive_name(name) and prove(self.context, num(0), "<", term, NONE) is None:
-            self.context.unsigned.add(name)
-            return Mark.TRUE, f"{name} must be positive: say why it is"
-        for fact in self.problem.require:
-            if name in free_names(fact.left):
-                if self.first_failure(fact.left, fact.sign, fact.right, []) is not None:
-                    return Mark.FALSE, f"it must have {fact.text}, and has not"
-                if not self.problem.is_rank_bound(fact, self.context.own.get(str(term.value), ("", term))[1]):
-                    return Mark.TRUE, f"say why {fact.text}"
-        return Mark.DEFINES, ""
+        left, right = replace(relation.left, turn), replace(relation.right, turn)
+        here = "row i of P X is row sigma(i) of X"
+        says = relation.sign, relation.right
+        if not self.is_true(relation.left, *says, []) and self.is_true(left, relation.sign, right, []):
+            relation.left, relation.right, self.words.inverse = left, right, True
+            here = "row sigma(i) of P X is row i of X"
+        self.said.append(f"sigma is read so that {here}")
 
     def judge(self, relation: Relation) -> None:
         left, sign, right = relation.left, relation.sign, relation.right
@@ -288,9 +211,13 @@ class Checker(Tester):
         if any({left, right} == {one.left, one.right} and sign == "=" for one in self.context.hypotheses):
             self.mark(relation, Mark.FOLLOWS, step=Step(("supposed by the problem",)))
             return
+        if self.problem.is_rank_bound(Fact("", left, sign, right), self.unfold(left)):
+            self.mark(relation, Mark.FOLLOWS, step=Step(("a sum of r rank ones has a rank of at most r",)))
+            return
         step = prove_by_irrationality(self.context, left, sign, right)
         if step is not None:
-            self.instances = [one for one in self.instances if one.value(self.problem.multiple) == 0] or self.instances
+            self.every = [one for one in self.every if one.value(self.problem.multiple) == 0] or self.every
+            self.instances, self.turned = self.every, True
         free = relation.names & self.words.indices
         stated = [
             one
@@ -304,14 +231,28 @@ class Checker(Tester):
         if failure is not None or not self.evaluated:
             self.judge_failure(relation, failure, stated)
             return
-        undefined = 0 if step is not None or self.is_excluded(relation) else self.undefined
-        step = step or prove_multiple_of_pi(self.context, left, sign, right)
-        step = step or prove(self.context, left, sign, right, frozenset(conditions))
+        undefined = 0 if step is not None else self.undefined
+        step, rests = step or prove_multiple_of_pi(self.context, left, sign, right), False
+        if step is None:
+            step, rests = self.prove_supposing(relation, frozenset(conditions))
+        if step is None and (failure := self.attack(relation, conditions)) is not None:
+            self.judge_failure(relation, failure, stated)
+            return
+        if step is None and self.under is not None and not statement.supposed:
+            self.mark(relation, Mark.TRUE, f"it holds where {self.under}, and no short proof was found")
+            self.chain = None
+            return
         mark, remark = self.judge_step(relation, step, undefined)
+        self.leave_behind(relation, mark, remark, step, frozenset(conditions), rests)
+
+    def leave_behind(
+        self, relation: Relation, mark: Mark, remark: str, step: Step | None, conditions: Conditions, rests: bool
+    ) -> None:
+        """Mark a relation that does not fail, and keep what it shows for the lines behind it."""
         if mark is Mark.FOLLOWS:
-            self.remember(relation, frozenset(conditions))
+            self.remember(relation, conditions, rests)
         self.mark(relation, mark, remark, step)
-        self.follow_chain(relation, mark, frozenset(conditions))
+        self.follow_chain(relation, mark, conditions, rests)
         self.note_sums(relation)
 
     def judge_step(self, relation: Relation, step: Step | None, undefined: int) -> tuple[Mark, str]:
@@ -330,17 +271,28 @@ class Checker(Tester):
 
     def judge_failure(self, relation: Relation, failure: Failure | None, stated: list[Condition]) -> None:
         """The mark of a relation that fails on an instance, or has no value on any."""
-        self.chain = None
+        chain, self.chain = self.chain, None
         if failure is None:
             self.mark(relation, Mark.NOT_READ, "it has no value on any instance: perhaps an index is out of its range")
             return
-        if relation.statement.supposed:
-            self.contradicts = relation
-            self.said.append(f"{relation} is supposed, and does not hold in general: a contradiction has to follow")
+        if relation.statement.supposed or self.is_case(relation):
+            holds = self.suppose(relation).instances
+            rest = "the lines below are tested where it does" if holds else "a contradiction has to follow"
+            self.said.append(f"{relation} is supposed, and does not hold in general: {rest}")
             return
-        if self.contradicts:
-            self.mark(relation, Mark.TRUE, f"it rests on {self.contradicts}, and cannot be tested")
+        if self.under is not None and not self.under.instances:
+            step, _ = self.prove_supposing(relation, frozenset(stated))
+            remark = f"it does not hold without {self.under}, and no short proof from that was found"
+            if step is None:
+                self.mark(relation, Mark.TRUE, remark)
+            else:
+                self.chain = chain
+                self.leave_behind(relation, *self.judge_step(relation, step, 0), step, frozenset(stated), True)
             return
+        for case in self.cases:
+            if not case.closed and self.holds_somewhere(relation, stated, case.instances, everywhere=True):
+                self.mark(relation, Mark.TRUE, f"it holds where {case}, and not in general")
+                return
         if _DENIED.search(relation.statement.after):
             self.said.append(f"{relation} is denied in words, and is no step")
             return
@@ -378,16 +330,28 @@ class Checker(Tester):
 
     # what a line leaves behind
 
-    def remember(self, relation: Relation, conditions: Conditions) -> None:
+    def is_case(self, relation: Relation) -> bool:
+        """For c = 1/2: a number that the problem gives is looked at for one of its values."""
+        given = relation.left.op == "sym" and relation.left.value in self.problem.symbols
+        chosen = relation.left.value in self.problem.choose or relation.right.op not in ("num", "div")
+        return given and not chosen and _CASE.search(relation.statement.before) is not None
+
+    def remember(self, relation: Relation, conditions: Conditions, rests: bool) -> None:
         left, sign, right = relation.left, relation.sign, relation.right
+        if rests and self.under is not None:
+            if sign != "!=":
+                self.under.order.append((make_fact(relation), conditions))
+            return
         if sign == "=":
             for a, b in ((left, right), (right, left)):
-                if a.op == "sym" and a.value in self.problem.definitions and not self.reaches(b, a.value):
+                if (
+                    a.op == "sym"
+                    and a.value in {**self.problem.definitions, **self.context.own}
+                    and not self.reaches(b, a.value)
+                ):
                     self.context.shown.setdefault(a.value, ("", b))
-        low, high = (right, left) if sign in (">=", ">") else (left, right)
         if sign != "!=":
-            kind = "=" if sign == "=" else "<" if sign in ("<", ">") else "<="
-            self.context.order.append((Fact(str(relation), low, kind, high), conditions))
+            self.context.order.append((make_fact(relation), conditions))
 
     def reaches(self, term: Term, name: str) -> bool:
         """Whether unfolding a term could come back to a name, or leave an index that nothing binds."""
@@ -396,18 +360,15 @@ class Checker(Tester):
             return True
         return name in self.unfold_names(names, {**self.problem.definitions, **self.context.own, **self.context.shown})
 
-    def note_sums(self, relation: Relation) -> None:
-        for side in (relation.left, relation.right):
-            self.context.sums += [one for one in side.parts() if one.op == "sum" and one not in self.context.sums]
-
-    def follow_chain(self, relation: Relation, mark: Mark, conditions: Conditions) -> None:
+    def follow_chain(self, relation: Relation, mark: Mark, conditions: Conditions, rests: bool) -> None:
         """What a chain says from its first side to its last; a goal that it reaches is noted."""
         if mark is not Mark.FOLLOWS:
             self.chain = None
             return
-        sides, signs, before = self.chain if self.chain is not None else ([], [], NONE)
+        sides, signs, before, rested = self.chain if self.chain is not None else ([], [], NONE, False)
         sides, signs, conditions = [*sides, relation.left], [*signs, relation.sign], conditions | before
-        self.chain = (sides, signs, conditions)
+        rests = rests or rested
+        self.chain = (sides, signs, conditions, rests)
         for n in sorted({0, *range(len(sides))[-LATEST:]}):  # a chain may be long: its start, and what stands near
             side = sides[n]
             whole = join_signs(signs[n:])
@@ -415,9 +376,11 @@ class Checker(Tester):
                 continue
             found = Relation(relation.statement, side, whole, relation.right)
             if n == 0 and len(sides) > 1:
-                self.remember(found, conditions)
-            if not conditions:
+                self.remember(found, conditions, rests)
+            if not conditions and not rests:
                 self.note_goals(found)
+            elif not conditions and self.is_absurd(found) and (denied := self.contradict()) is not None:
+                self.note_goals(denied)
 
     def note_goals(self, found: Relation) -> None:
         for goal in self.problem.goal:
@@ -427,8 +390,12 @@ class Checker(Tester):
                 self.reached.add(goal.name)
 
     def join_lines(self) -> None:
-        """Goals that no line states, and that lines together come to, without another rule."""
+        """Goals that no line states, and that lines or cases together come to, without another rule."""
+        self.end_supposition()
         for goal in self.problem.goal:
+            shown = [(one.left, one.sign, one.right) for one, needed in self.context.order if not needed]
+            if goal.name not in self.reached and any(is_same_relation(self.context, one, goal) for one in shown):
+                self.reached.add(goal.name)
             if goal.name not in self.reached and goal.sign == "=":
                 step = prove_by_lines_before(self.context, goal.left, goal.right, NONE)
                 if step is not None and step.leap == 0:
@@ -449,7 +416,7 @@ def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact
     wanted = sorted((free_names(goal.left) | free_names(goal.right)) & context.words.indices)
     if len(mine) == len(wanted) == 1 and mine != wanted:
         left, right = (substitute(one, mine[0], sym(wanted[0])) for one in (left, right))
-    for a, s, b in ((left, sign, right), (right, TURNED[sign], left)):
+    for a, s, b in ((left, sign, right), (right, TURNED.get(sign, sign), left)):
         strong = s == goal.sign or (goal.sign in ("<=", ">=") and s in ("=", goal.sign[0]))
         if strong and all(
             x == y or Equality(context, x, y, definitions=context.own).rules(None) is not None
@@ -467,6 +434,7 @@ def run_checker(problem: Problem, text: str) -> Checker:
     context.order = [(fact, condition) for fact, condition in problem.order]
     context.order += [(fact, NONE) for fact in problem.given if fact.sign in ("<=", "<")]
     with precise():
-        checker = Checker(problem, context, make_instances(problem))
+        instances = [Instance(one.values, one.definitions, ones=one.ones) for one in problem.instances]
+        checker = Checker(problem, context, instances, instances)
         checker.read(text)
     return checker

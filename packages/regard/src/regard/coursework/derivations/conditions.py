@@ -150,6 +150,8 @@ def split_list(tokens: list[Token]) -> list[list[Token]]:
 
 def make_condition(index: str, sign: str, tokens: list[Token], words: Vocabulary) -> list[Condition]:
     """The condition with the place in "1" or "k - 1"; a place that is not read makes none."""
+    if len(tokens) == 1 and tokens[0].text in words.places and tokens[0].text not in words.own:
+        return [Condition(index, sign, words.places[tokens[0].text])]
     try:
         return [Condition(index, sign, Parser(tokens, words, 0).expression())]
     except NotRead:

@@ -22,15 +22,25 @@ _CROSSED = re.compile(
 _COMMENT = re.compile(r"<!--.*?-->|^[ \t]*%[^\n]*", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<img[^>]*>")
 _SUPPOSE = re.compile(  # up to "then": what follows from a supposition is a step
-    r"\b(?:(?:suppose|assume|assuming)\b[^.]*|if\b[^.,]*)$", re.IGNORECASE
+    r"\b(?:(?:suppose|assume|assuming|wlog|generality)\b[^.]*|if\b[^.,]*"
+    r"|(?<!this )(?<!that )(?<!each )(?<!every )(?<!any )(?<!either )\bcase\b"
+    r"[\W\d]{0,9}(?:[ivxab]{1,3}\b)?\W{0,6}(?:that|of|where|when)?\W{0,6}"
+    r"|\botherwise\W{0,9})$",
+    re.IGNORECASE,
 )
 _THEN = re.compile(r"\b(?:then|so|hence|thus|therefore|we (?:have|get|obtain|see))\b", re.IGNORECASE)
 _ANNOUNCE = re.compile(r"\b(?:show|prove|want|claim|goal|wish)\b[^.]*$", re.IGNORECASE)
+_ASIDE = re.compile(  # up to "so": what stands in brackets, behind && or behind "since" in a row
+    r"(?:&&|\b(?:since|because|as|using|by|from|recall)\b)(?:(?!\b(?:so|hence|thus|then|we)\b).)*$"
+    r"|\((?:\\text\{[^}]*\}|[a-z ])*$",
+    re.DOTALL | re.IGNORECASE,
+)
 _CASES = re.compile(r"(?P<head>.*?)\\begin\{cases\}(?P<rows>.*?)\\end\{cases\}(?P<rest>.*)", re.DOTALL)
 _ELSE = re.compile(r"\b(?:otherwise|else)\b")
 _QED = re.compile(r"[.,;]?\s*(?:\bq\.? ?e\.? ?d\b\.?|[∎□■])\s*$", re.IGNORECASE)
 _LEADS = re.compile(r"\s*(?:for|für|pour|para|per|if)\b.*:\s*$", re.IGNORECASE)
-_END = re.compile(r"[.;:](?:\s|$)|\n\s*\n")
+_END = re.compile(r"(?<!case .)[.;:](?:\s|$)|\n\s*\n", re.IGNORECASE)
+NEAR = 300  # characters before a formula in which a word may say what it is
 FAR = 60  # characters behind a formula that may say something of it
 MOST = 60_000  # characters: twenty pages
 
@@ -45,6 +55,7 @@ class Formula:
     latex: bool
     before: str = ""
     after: str = ""
+    between: str = ""  # all that is said since the formula before it
 
 
 @dataclass
@@ -59,9 +70,11 @@ class Statement:
     supposed: bool = False
     announced: bool = False  # "we show that ..."
     continues: bool = False
+    aside: bool = False  # a remark beside a line of a table or in brackets: the next row goes on from before it
     problem: NotRead | None = None
     before: str = ""
     after: str = ""
+    between: str = ""
     conditions: list[Condition] = field(default_factory=list)  # for which indices it is meant
 
 
@@ -102,7 +115,8 @@ def _latex_formulas(text: str) -> Iterator[Formula]:
         for part, offset in _cases(cases) if cases else _rows(inside):
             line = text.count("\n", 0, start + offset + len(part) - len(part.lstrip())) + 1
             sentence += bool(cases)  # each case has its own condition
-            yield Formula(part, line, sentence, True, before, after)
+            yield Formula(part, line, sentence, True, before, after, prose)
+            prose = ""
         if inside.rstrip().endswith("."):
             sentence, before = sentence + 1, ""
         end = found.end()
@@ -137,12 +151,14 @@ def _cases(found: re.Match[str]) -> Iterator[tuple[str, int]]:
 
 
 def _plain_formulas(text: str) -> Iterator[Formula]:
-    sentence = 0
+    sentence, between = 0, ""
     for n, line in enumerate(text.split("\n"), 1):
         bare = _QED.sub("", re.sub(r"^\s*(?:[-*>]|\d+[.)]|\(\w\))\s+", "", line)).strip().strip("`")
         if re.search(r"[=<>≤≥≠]", bare) and not bare.startswith(("#", "```")):
-            yield Formula(bare.rstrip("."), n, sentence or n, "\\" in bare)
-            sentence = n if _LEADS.match(bare) else 0  # "for i <= k:" is said of the next line
+            yield Formula(bare.rstrip("."), n, sentence or n, "\\" in bare, between=between)
+            sentence, between = (n if _LEADS.match(bare) else 0), ""  # "for i <= k:" is said of the next line
+        else:
+            between += f"{line}\n"
 
 
 def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]:
@@ -155,6 +171,7 @@ def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]
         return [Statement([], [], formula.line, formula.text.strip(), formula.sentence, problem=problem)]
     tokens = _without_boxes(tokens)
     made: list[Statement] = []
+    end = 0
     for part in (one for segment in _segments(_open_brackets(tokens)) for one in _around_dots(segment)):
         sides, signs = _sides(part)
         start = part[0].place
@@ -165,7 +182,10 @@ def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]
         supposed = _SUPPOSE.search(before)
         statement.supposed = supposed is not None and not _THEN.search(supposed[0])
         statement.after = formula.text[last.place + len(last.text) :][:FAR] + formula.after
+        statement.between = formula.text[end:start] if made else formula.between + formula.text[:start]
+        end = last.place + len(last.text)
         statement.announced = _ANNOUNCE.search(before) is not None
+        statement.aside = bool(made) and _ASIDE.search(formula.text[max(0, start - NEAR) : start]) is not None
         statement.continues = bool(signs) and not sides[0]
         if statement.continues and made:  # "P foo = 3": what stands before the sign was not understood
             statement.problem = NotRead(max(0, start - 1), "a formula before this sign, not words")

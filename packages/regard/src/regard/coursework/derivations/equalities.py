@@ -6,8 +6,10 @@ a line needs, two definitions counting as one, and lines before counting nothing
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from regard.coursework.derivations.forms import (
     Form,
@@ -37,6 +39,7 @@ from regard.coursework.derivations.terms import (
 )
 
 LATEST = 12  # lines before that are tried
+MOST_FORMS = 4000  # that are kept
 TRIES = 60  # differences that one search looks at
 Conditions = frozenset[Condition]
 NONE: Conditions = frozenset()
@@ -69,6 +72,29 @@ class Context:
     sums: list[Term] = field(default_factory=list)  # sums that lines before have named
     unsigned: set[str] = field(default_factory=set)
     hypotheses: tuple[Fact, ...] = ()
+    forms: dict[Any, tuple[Form, frozenset[str]] | None] = field(default_factory=dict)  # that were made before
+
+    def form(
+        self,
+        term: Term,
+        definitions: Definitions,
+        conditions: Conditions,
+        disabled: frozenset[str] | None = frozenset(),
+        columnwise: bool = False,
+    ) -> tuple[Form, frozenset[str]]:
+        """The normal form of a term and the rules that it took: lines come back to the same terms again and again."""
+        key = term, tuple(definitions.items()), conditions, disabled, columnwise, frozenset(self.unsigned)
+        if key not in self.forms:
+            if len(self.forms) > MOST_FORMS:
+                self.forms.clear()
+            self.forms[key] = None
+            normal = self.normal(definitions, conditions)
+            normal.columnwise, normal.disabled = columnwise, disabled
+            with suppress(*GIVE_UP):
+                self.forms[key] = normal.form(term), frozenset(normal.used)
+        if (made := self.forms[key]) is None:
+            raise TooLarge
+        return made
 
     def stages(self) -> list[Definitions]:
         """Definitions to unfold, from none to all."""
@@ -116,7 +142,8 @@ def prove_equal(context: Context, left: Term, right: Term, conditions: Condition
 
 
 def _prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
-    if "norm" not in (left.op, right.op) or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
+    roots = any(part.op in ("norm", "abs") for side in (left, right) for part in side.parts())
+    if not roots or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
         return None
     gap = add(apply("pow", left, num(2)), negative(apply("pow", right, num(2))))
     inner = prove_equal(context, gap, num(0), conditions)
@@ -180,12 +207,14 @@ class Equality:
 
     def rules(self, disabled: set[str] | None) -> set[str] | None:
         try:
+            how = self.definitions, self.conditions, None if disabled is None else frozenset(disabled), self.columnwise
+            (left, rules), (right, others) = (self.context.form(one, *how) for one in (self.left, self.right))
             normal = self.context.normal(self.definitions, self.conditions)
-            normal.columnwise, normal.disabled = self.columnwise, disabled
-            equal = is_zero(normal, add_forms(normal.form(self.left), scale(normal.form(self.right), -1)))
+            normal.disabled = disabled
+            equal = is_zero(normal, add_forms(left, scale(right, -1)))
         except GIVE_UP:
             return None
-        return normal.used if equal else None
+        return normal.used | rules | others if equal else None
 
     def fewest(self, rules: set[str]) -> set[str]:
         """Without the rules that both sides use in the same way: left out one by one, as long as it still holds."""
@@ -221,7 +250,7 @@ def divide_monomials(mono: Mono, other: Mono) -> Powers | None:
 
 
 def is_visibly_nonnegative(context: Context, term: Term) -> bool:
-    if term in context.problem.positive or term.op == "norm" or (term.op == "num" and term.value >= 0):
+    if term in context.problem.positive or term.op in ("norm", "abs") or (term.op == "num" and term.value >= 0):
         return True
     if term.op == "sym":
         own = context.own.get(term.value)

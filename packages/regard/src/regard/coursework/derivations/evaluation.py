@@ -66,6 +66,14 @@ class Instance:
         self.known[key] = made
         return made
 
+    def number(self, size: str) -> Value:
+        """A size, by its name or as it stands."""
+        return Fraction(size) if size.isdigit() else self.value(size)
+
+    def with_value(self, name: str, value: Value) -> Instance:
+        """The same with another value for one name."""
+        return Instance({**self.values, name: value}, self.definitions, ones=self.ones)
+
     def define_all(self, definitions: Definitions) -> None:
         self.definitions = {**self.definitions, **definitions}
         self.known = {}
@@ -89,6 +97,15 @@ def evaluate(term: Term, where: Instance, places: dict[str, Number]) -> Value:
         return IDENTITY
     if term.op == "sum":
         return _sum(term, where, places)
+    if term.op == "unit":
+        size, place = _whole(where.number(term.value)), _whole(evaluate(term.args[0], where, places))
+        if not 1 <= place <= size:
+            raise NoValue("a place that the matrix does not have")
+        return tuple((Fraction(n == place),) for n in range(1, size + 1))
+    if term.op == "image":
+        rows = where.value(term.value.removesuffix("^T"))
+        rows = _transpose(rows) if term.value.endswith("^T") else rows
+        return Fraction(rows[_whole(evaluate(term.args[0], where, places)) - 1].index(1) + 1)
     args = [evaluate(one, where, places) for one in term.args]
     return _OPERATIONS[term.op](term, *args)
 
@@ -131,6 +148,8 @@ def _add(a: Number, b: Number) -> Number:
 
 
 def times_numbers(a: Number, b: Number) -> Number:
+    if (isinstance(a, Fraction) and not a) or (isinstance(b, Fraction) and not b):
+        return Fraction(0)  # exactly, also beside a ball
     a, b = _same(a, b)
     return a * b
 

@@ -156,6 +156,8 @@ def put_atom(atom: Atom, index: str, other: str | Fraction) -> tuple[Atom, Fract
         return ("sym", other if atom[1] == index else atom[1]), Fraction(1)
     if kind == "num":
         return atom, Fraction(1)
+    if kind == "image":
+        return (kind, put_key(atom[1], index, other), atom[2]), Fraction(1)
     if kind == "at":
         return ("at", atom[1], put_key(atom[2], index, other)), Fraction(1)
     if kind in ("dot", "tr"):
@@ -182,7 +184,7 @@ def put_matrix(atom: Atom, index: str, other: str | Fraction) -> Atom:
         if len(inside) != 1 or next(iter(inside.values())) != 1:
             raise TooLarge
         return ("m", ("pre", put_key(key[1], index, other), next(iter(inside)), key[3]), flipped)
-    if key[0] in ("softmax", "relu"):
+    if key[0] in ("softmax", "relu", "unit"):
         return ("m", (key[0], put_key(key[1], index, other), key[2]), flipped)
     return atom
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from regard.coursework.derivations.entries import entry, is_entry
 from regard.coursework.derivations.names import Vocabulary
 from regard.coursework.derivations.terms import (
     EYE,
@@ -13,12 +14,10 @@ from regard.coursework.derivations.terms import (
     Term,
     add,
     apply,
-    free_names,
     mul,
     negative,
     num,
-    replace,
-    substitute,
+    sum_between,
     sym,
 )
 from regard.coursework.derivations.tokens import NotRead, Token
@@ -124,9 +123,11 @@ class Parser:
 
     def factor(self) -> Term:
         made = self.base()
-        while self.now.text == "^" and self.now.kind == "op":
-            self.take()
-            made = self.read_power(made)
+        while self.now.text in ("^", "_") and self.now.kind == "op":
+            if self.take().text == "^":
+                made = self.read_power(made)
+            elif (below := self.sum_tokens()) and made != ONES:
+                made = entry(made, below, self.words)
         return made
 
     def read_power(self, made: Term) -> Term:
@@ -255,6 +256,8 @@ class Parser:
             if self.skip("'"):
                 permuted = True
                 continue
+            if is_entry(token.text, self.tokens_below(), self.words):
+                break
             self.take("_")
             below, place, more = self.subscript(token.text)
             permuted = permuted or more
@@ -408,6 +411,14 @@ class Parser:
         lo, hi = lo or ends[0], hi or ends[1]  # type: ignore[index]
         return Term("sum", (body,), Span(index, lo, hi, without))
 
+    def tokens_below(self) -> list[Token]:
+        """What stands below a name, without taking it."""
+        start = self.at
+        self.take("_")
+        below = self.sum_tokens() if self.now.kind != "end" else []
+        self.at = start
+        return below
+
     def sum_tokens(self) -> list[Token]:
         """What stands below the sum: in braces, in brackets, or one letter."""
         close = {"{": "}", "(": ")"}.get(self.now.text)
@@ -463,28 +474,10 @@ class Parser:
                 parts[-1].append(token)
         made = []
         for part in parts:
-            if part:
+            if len(part) == 1 and part[0].text in self.words.places and part[0].text not in self.words.own:
+                made.append(self.words.places[part[0].text])
+            elif part:
                 made.append(Parser(part, self.words, part[-1].place + 1).expression())
         if not made:
             raise NotRead(self.now.place, "where the sum begins")
         return made
-
-
-def sum_between(terms: list[Term], last: Term) -> Term | None:
-    """The sum that begins with some terms and ends with another; None where they do not fit together."""
-    pairs = zip(terms[0].parts(), last.parts(), strict=False)
-    places = {(a.args[0], b.args[0]) for a, b in pairs if a.op == b.op == "at" and a.args != b.args}
-    if len(places) != 1:
-        return None
-    ((lo, hi),) = places
-    index = next(one for one in "ijl" if one not in free_names(last))
-
-    def change(one: Term) -> Term | None:
-        return Term("at", (sym(index),), one.value) if one.op == "at" and one.args == (lo,) else None
-
-    body = replace(terms[0], change)
-    if lo.op != "num" or substitute(body, index, hi) != last:
-        return None
-    if any(substitute(body, index, num(lo.value + n)) != one for n, one in enumerate(terms)):
-        return None
-    return Term("sum", (body,), Span(index, lo, hi))

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from regard.array_types import Float
 from regard.coursework.derivations.evaluation import Instance, Matrix, _product
 
 if TYPE_CHECKING:
@@ -22,24 +25,47 @@ def make_instances(problem: Problem, *, seed: int = 0, count: int = COUNT) -> li
     for n in range(4 * count):
         if len(made) == count:
             break
-        values = _draw_values(problem, n, random.Random(f"{seed} {n}"))
-        where = Instance(
-            values,
-            {**problem.definitions, **problem.values},
-            ones=int(values.get(problem.rows, 0)) if problem.rows else 0,
-        )
-        if all(problem.holds(condition, where) for condition in problem.conditions):
+        where = draw_instance(problem, n, n, random.Random(f"{seed} {n}"))
+        if where is not None:
             made.append(where)
     return made
 
 
-def _draw_values(problem: Problem, n: int, rng: random.Random) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, choices in problem.sizes.items():
-        values[name] = Fraction(choices[n % len(choices)])
+def draw_instance(problem: Problem, sizes: int, n: int, rng: random.Random) -> Instance | None:
+    """The n-th instance, with the sizes of another one; None where it does not satisfy what is given."""
+    values: dict[str, Any] = {name: Fraction(choices[sizes % len(choices)]) for name, choices in problem.sizes.items()}
     for name, symbol in problem.symbols.items():
         values[name] = _draw(symbol, values, n, rng)
-    return values
+    ones = int(values.get(problem.rows, 0)) if problem.rows else 0
+    where = Instance(values, {**problem.definitions, **problem.values}, ones=ones)
+    return where if all(problem.holds(condition, where) for condition in problem.conditions) else None
+
+
+class LatentRandom(random.Random):
+    """Draws that hang on a list of numbers, near ones on near ones: what the adversary moves."""
+
+    def __init__(self, latent: Float) -> None:
+        super().__init__(0)
+        self.shares, self.drawn = (latent / (1 + np.abs(latent)) + 1) / 2, 0
+
+    def random(self) -> float:
+        self.drawn += 1
+        return float(self.shares[self.drawn % len(self.shares)])
+
+    def randint(self, a: int, b: int) -> int:
+        return min(b, a + int(self.random() * (b - a + 1)))
+
+    def choice(self, seq: Any) -> Any:
+        return seq[self.randint(0, len(seq) - 1)]
+
+    def shuffle(self, x: Any) -> None:
+        x.sort(key=lambda _: self.random())
+
+
+def draw_from_latent(problem: Problem, latent: Float) -> Instance | None:
+    """The instance that a list of numbers stands for, its sizes and all."""
+    rng = LatentRandom(latent)
+    return draw_instance(problem, rng.randint(0, 4 * COUNT - 1), rng.randint(1, 4 * COUNT), rng)
 
 
 def _size(word: str, values: Mapping[str, Any]) -> int:

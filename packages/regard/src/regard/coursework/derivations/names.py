@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.terms import EYE, ONES, ZERO, Definitions, Term, apply, mul, num
+from regard.coursework.derivations.terms import EYE, ONES, ZERO, Definitions, Term, apply, mul, num, sym
 
 Shape = tuple[str, str]
 SCALAR: Shape = ("1", "1")
@@ -30,6 +30,9 @@ class Vocabulary:
     own: dict[str, Shape] = field(default_factory=dict)
     indices: set[str] = field(default_factory=lambda: {"i", "j", "l"})
     same: dict[str, str] = field(default_factory=dict)
+    permutation: str = ""  # the matrix that a map of places, such as sigma, belongs to
+    inverse: bool = False  # whether the writer's sigma goes the other way: row i goes to place sigma(i)
+    places: dict[str, Term] = field(default_factory=dict)  # a is 1, where k_a is k_1
     unknown: dict[str, int] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
 
@@ -44,13 +47,17 @@ class Vocabulary:
         return self.shapes.get(name, SCALAR)[1] != "1"
 
     def names(self) -> frozenset[str]:
-        return frozenset([*self.shapes, *self.families, *self.own])
+        """All names; "k_" says that a number may follow, and "_p" that a letter may be of the permuted input."""
+        marks = [*(f"{one}_" for one in self.families), *(["_p"] if self.variants else [])]
+        return frozenset([*self.shapes, *self.families, *self.own, *marks])
 
     def index_range(self, body: Term, index: str) -> tuple[Term, Term] | None:
         """From where to where an index runs: as the family does that it stands at."""
         for part in body.parts():
-            if part.op == "at" and index in [name.value for name in part.args[0].parts() if name.op == "sym"]:
-                return self.families.get(part.value)
+            if part.op in ("at", "unit") and index in [one.value for one in part.args[0].parts() if one.op == "sym"]:
+                size = part.value
+                ends = num(1), num(int(size)) if size.isdigit() else sym(size)
+                return ends if part.op == "unit" else self.families.get(size)
         return None
 
     def common_range(self) -> tuple[Term, Term] | None:
@@ -92,6 +99,14 @@ def _fit_leaf(term: Term, words: Vocabulary, like: Shape | None) -> tuple[Term, 
 
 def _fit_member(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
     return term, words.shape_of_name(term.value) or SCALAR
+
+
+def _fit_unit(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
+    return term, (term.value, "1")
+
+
+def _fit_image(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
+    return term, SCALAR
 
 
 def _fit_series(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
@@ -203,6 +218,13 @@ def fit_relation(left: Term, right: Term, words: Vocabulary) -> tuple[Term, Term
     return left, right, shape if shape is not None else other
 
 
-_FITS = {"sum": _fit_series, "mul": _fit_product, "add": _fit_sum, "at": _fit_member}
+_FITS = {
+    "sum": _fit_series,
+    "mul": _fit_product,
+    "add": _fit_sum,
+    "at": _fit_member,
+    "unit": _fit_unit,
+    "image": _fit_image,
+}
 
 __all__ = ["SCALAR", "Definitions", "Mismatch", "Shape", "Vocabulary", "fit", "fit_relation"]

@@ -8,13 +8,15 @@ that may be too small), the form is not made, and the line stays unproved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from regard.coursework.derivations.entries import dot_with_units, image_key, pick, size_form, unit
 from regard.coursework.derivations.forms import (
+    HALF,
     MOST,
     ONE,
     Atom,
@@ -39,7 +41,7 @@ from regard.coursework.derivations.forms import (
 from regard.coursework.derivations.functions import entrywise, exp_form, ln_form, norm_form, norm_square, trace, wave
 from regard.coursework.derivations.names import SCALAR, Shape, Vocabulary
 from regard.coursework.derivations.problem import Problem
-from regard.coursework.derivations.signs import is_nonnegative
+from regard.coursework.derivations.signs import is_nonnegative, is_plain
 from regard.coursework.derivations.sums import prefix, push_in, sum_form
 from regard.coursework.derivations.terms import Definitions, Term, substitute
 from regard.toml import read_toml
@@ -62,12 +64,13 @@ class Normal:
         self.used: set[str] = set()
         self.fresh = 0
         self.columnwise = False
-        self.disabled: set[str] | None = set()  # rules that may not be used; None: arithmetic and definitions alone
+        self.disabled: Collection[str] | None = ()  # rules that may not be used; None: arithmetic and definitions alone
         self.only: frozenset[str] | None = None  # rules that alone may be used
         self.permutations = [name for name, one in problem.symbols.items() if one.kind == "permutation"]
         self.different: set[tuple[Any, Any]] = set()  # places that are known to differ
         self.lemmas = {one.name for one in problem.lemmas}
         self.facts: dict[Atom, tuple[Form, str]] = {}  # atoms that lines before have shown to be something else
+        self.signs: dict[tuple[str, Atom], bool] = {}  # of atoms, as signs.py found them
         self.unsigned: set[str] = set()  # names whose own definition may be negative
         self._forms: dict[str, Callable[[Term], Form]] = {
             "num": lambda one: constant(one.value),
@@ -83,10 +86,13 @@ class Normal:
             "pow": self.power_form,
             "norm": partial(norm_form, self),
             "tr": lambda one: trace(self, self.form(one.args[0])),
+            "abs": lambda one: self.root_of_square(self.form(one.args[0])),
             "exp": lambda one: exp_form(self, self.form(one.args[0])),
             "ln": lambda one: ln_form(self, self.form(one.args[0])),
             "softmax": lambda one: entrywise(self, "softmax", self.form(one.args[0])),
             "relu": lambda one: entrywise(self, "relu", self.form(one.args[0])),
+            "unit": lambda one: of_word(unit(form_key(self.form(one.args[0])), (one.value, "1"), False)),
+            "image": lambda one: dict(image_key(form_key(self.form(one.args[0])), one.value)),
             "delta": lambda one: self.delta(self.form(one.args[0]), self.form(one.args[1])),
             "sin": lambda one: wave(self, "sin", self.form(one.args[0])),
             "cos": lambda one: wave(self, "cos", self.form(one.args[0])),
@@ -182,6 +188,8 @@ class Normal:
             if (rule := self.cancels(a, b)) is not None and self.may(rule[0], rule[1]):
                 return self.reduce_word(scalars, word[:n] + word[n + 2 :]) if rule[2] else {}
             moves = a[1][0] == "sym" and a[1][1] in self.permutations and "P 1 = 1" in self.lemmas
+            if (one := pick(self, a, b)) is not None:
+                return self.reduce_word(scalars, (*word[:n], one, *word[n + 2 :]))
             if b[1] == ("ones",) and not b[2] and moves and self.may("P 1 = 1"):
                 return self.reduce_word(scalars, word[:n] + word[n + 1 :])
         if len(word) > 1 and (part := self.reduce_part(word)) is not None:
@@ -206,6 +214,13 @@ class Normal:
 
     def cancels(self, a: Atom, b: Atom) -> tuple[str, str, bool] | None:
         """The rule by which a b is the identity (True) or zero (False), and how it reads here."""
+        if {a[1][0], b[1][0]} == {"sym", "at"}:  # a column of A^T B is zero if all are
+            of = [self.problem.symbols[one[1][1]].kind if one[1][0] == "at" else one[1][1] for one in (a, b)]
+            whole = [
+                ("m", ("sym", name.removeprefix("columns of ")), one[2]) for name, one in zip(of, (a, b), strict=True)
+            ]
+            rule = self.cancels(*whole)
+            return rule if rule is not None and not rule[2] else None
         if a[1][0] != "sym" or b[1][0] != "sym" or a[2] == b[2]:
             return None
         first, second = a[1][1], b[1][1]
@@ -228,7 +243,22 @@ class Normal:
             known = self.dot_of_members(word[0][1], word[1][1])
             if known is not None:
                 return known
-        return self.look_up(("dot", least_turn(word, cyclic=False)))
+        known = dot_with_units(self, word)
+        return known if known is not None else self.look_up(("dot", least_turn(word, cyclic=False)))
+
+    def trace_of(self, word: Word) -> Form:
+        return trace(self, self.reduce_word((), word))
+
+    def softmax_entry(self, inside: Form, row: Atom, column: Atom) -> Form:
+        """exp of an entry over the sum of exp of all in its row."""
+
+        def power_at(place: Any) -> Form:
+            end = of_word(unit(place, column[1][2], False))
+            return exp_form(self, self.times(self.times(of_word(row), inside), end))
+
+        index = self.fresh_index()
+        total = prefix(self, index, size_form(column[1][2][0]), power_at(index_key(index)))
+        return self.times(power_at(column[1][1]), self.power(total, Fraction(-1)))
 
     def dot_of_members(self, first: Atom, second: Atom) -> Form | None:
         (_, f, i), (_, g, j) = first, second
@@ -248,15 +278,16 @@ class Normal:
                 return {}
         return None
 
-    def delta(self, one: Form, other: Form, family: str = "") -> Form:
+    def delta(self, one: Form, other: Form, family: str = "", end: Form | None = None) -> Form:
         """1 where two places are the same, 0 where they are not; its last part is how far they run."""
         i, j = form_key(one), form_key(other)
         if i == j or self.differ(i, j):
             return constant(i == j)
         ends = self.words.families[family] if family else self.words.common_range()
-        if ends is None:
+        if end is None and ends is None:
             raise TooLarge
-        return of_atom(("delta", *sorted((i, j), key=repr), form_key(self.form(ends[1]))))
+        end = end if end is not None else self.form(ends[1])  # type: ignore[index]
+        return of_atom(("delta", *sorted((i, j), key=repr), form_key(end)))
 
     def is_orthonormal(self, family: str) -> bool:
         kind = self.problem.symbols[family].kind
@@ -333,6 +364,10 @@ class Normal:
         if set(exponent) <= {ONE}:
             return self.power(self.form(base), exponent.get(ONE, Fraction(0)))
         return exp_form(self, self.times(ln_form(self, self.form(base)), exponent))
+
+    def root_of_square(self, form: Form) -> Form:
+        """|x|: x itself, where that is plainly not negative."""
+        return form if is_plain(self, form) else self.power(self.times(form, form), HALF)
 
     def power(self, form: Form, power: Fraction) -> Form:
         if power == 0:

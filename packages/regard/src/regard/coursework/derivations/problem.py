@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +213,7 @@ def read_side(text: str, words: Vocabulary) -> Term:
     return made
 
 
+@cache
 def find_problem(name: str) -> Problem | None:
     """The problem of a claim; None where it has no derivation that is checked."""
     path = FOLDER / f"{name}.toml"
@@ -335,6 +336,7 @@ class Builder:
                 words.shapes[f"{key}."] = SCALAR
         turns = {key for key, one in symbols.items() if one.shape[0] == one.shape[1] and one.kind in KINDS[:2]}
         words.turns = frozenset(turns)
+        words.permutation = next((key for key, one in symbols.items() if one.kind == "permutation"), "")
         words.same.update({key: str(value) for key, value in own.same.items()})
 
     def read_term(self, text: str) -> Term | None:
@@ -387,6 +389,8 @@ class Builder:
         except (NotRead, Mismatch, ValueError) as error:
             self.mistakes.add(f"definitions: {line!r} is not read: {error}.")
             return
+        if term.op == "at" and base == term.value and index:
+            self.words.places[index] = term.args[0]
         for unknown in self.words.unknown:
             self.mistakes.add(f"definitions: {line!r} has the name {unknown}, which is not in [symbols].")
         self.words.unknown.clear()

@@ -72,7 +72,9 @@ def prove_order(
     for definitions in context.stages():
         try:
             search = OrderSearch(context, left, right, conditions, definitions)
-            gap = clear_denominators(search.normal, search.gap)
+            gap: Form | None = search.gap
+            for _ in range(2):  # what was cleared may have others inside
+                gap = None if gap is None else clear_denominators(search.normal, gap)
             rules = None if gap is None else search.combine(gap, DEEPEST, strict=strict)
         except GIVE_UP:
             continue
@@ -111,7 +113,7 @@ class OrderSearch:
     def __init__(
         self, context: Context, left: Term, right: Term, conditions: Conditions, definitions: Definitions
     ) -> None:
-        self.context, self.conditions, self.tries = context, conditions, TRIES
+        self.context, self.conditions, self.definitions, self.tries = context, conditions, definitions, TRIES
         self.normal = context.normal(definitions, conditions)
         self.gap = add_forms(self.normal.form(right), scale(self.normal.form(left), -1))
         names = free_names(left) | free_names(right)
@@ -125,7 +127,8 @@ class OrderSearch:
         made: list[OrderFact] = []
         for low, high, name, strict in self.instances_of_facts(sides):
             try:
-                gap = add_forms(self.normal.form(high), scale(self.normal.form(low), -1))
+                a, b = (self.context.form(one, self.definitions, self.conditions)[0] for one in (low, high))
+                gap = add_forms(b, scale(a, -1))
             except GIVE_UP:
                 continue
             if gap and len(gap) <= LONGEST:
@@ -163,6 +166,7 @@ class OrderSearch:
                         yield one, other, fact.name, fact.sign == "<"
                 for total in dict.fromkeys(sums) if len(free) == 1 else ():
                     yield from self.sum_bounds(total, low, high, free[0], needed, fact.name)
+                    yield from self.sum_bounds(total, negative(high), negative(low), free[0], needed, fact.name)
 
     def sum_bounds(
         self, total: Term, low: Term, high: Term, index: str, needed: Conditions, name: str

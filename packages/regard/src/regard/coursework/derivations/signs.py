@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 
 
 def is_nonnegative(normal: Normal, atom: Atom) -> bool:
-    if is_positive(normal, atom) or atom[0] in ("norm2", "normF", "abs"):
+    """Certainly not below zero."""
+    found = normal.signs.get(("nonnegative", atom))
+    if found is None:
+        found = normal.signs["nonnegative", atom] = _is_nonnegative(normal, atom)
+    return found
+
+
+def _is_nonnegative(normal: Normal, atom: Atom) -> bool:
+    if is_positive(normal, atom) or atom[0] in ("norm2", "normF"):
         return True
     if atom[0] == "dot":
         return len(atom[1]) == 2 and bool(atom[1][0][1] == atom[1][1][1])
@@ -29,12 +37,20 @@ def is_nonnegative(normal: Normal, atom: Atom) -> bool:
 def is_plain(normal: Normal, form: Form) -> bool:
     """Not negative, as one sees: nothing is subtracted, and every factor is a square or not negative."""
     return all(
-        not w and x > 0 and all(p % 2 == 0 or is_nonnegative(normal, a) for a, p in s) for (s, w), x in form.items()
+        not w and x > 0 and all(p % 2 == 0 or p.denominator == 2 or is_nonnegative(normal, a) for a, p in s)
+        for (s, w), x in form.items()
     )
 
 
 def is_positive(normal: Normal, atom: Atom) -> bool:
     """Certainly above zero, not only not below."""
+    found = normal.signs.get(("positive", atom))
+    if found is None:
+        found = normal.signs["positive", atom] = _is_positive(normal, atom)
+    return found
+
+
+def _is_positive(normal: Normal, atom: Atom) -> bool:
     if atom[0] in ("exp", "num"):
         return True
     if atom[0] == "sym":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from regard.coursework.derivations.entries import contract, without_order
 from regard.coursework.derivations.forms import (
     ONE,
     Atom,
@@ -124,6 +125,7 @@ def split_sum(normal: Normal, term: Term, index: str, places: set[int], hi: Form
 def prefix(normal: Normal, index: str, hi: Form, body: Form) -> Form:
     """The sum of a form over an index from 1 to hi."""
     made: Form = {}
+    body = without_order(normal, index, hi, body)
     for (s, w), x in body.items() if hi else ():
         delta = next((a for a, _ in s if a[0] == "delta" and contains_name(a, index)), None)
         if delta is not None:
@@ -136,6 +138,8 @@ def prefix(normal: Normal, index: str, hi: Form, body: Form) -> Form:
             name = index_around((inside, w))
             (bound,) = put({(inside, w): Fraction(1)}, index, name)
             part: Form = {(outside, (("m", ("pre", form_key(hi), bound, shape), False),)): Fraction(1)}
+        elif inside and (whole := contract(normal, index, hi, inside)) is not None:
+            part = normal.times({(outside, w): Fraction(1)}, whole)
         elif inside:
             bound_powers = put_powers(inside, index, index_around(inside))
             if bound_powers is None:

@@ -166,7 +166,7 @@ def free_names(term: Term) -> set[str]:
 
 
 _STRENGTH = {"add": 1, "mul": 2, "div": 2, "sum": 1, "pow": 4, "T": 4}
-_SPELLING = {"relu": "ReLU", "ones": "1", "eye": "I"}
+_SPELLING = {"relu": "ReLU", "ones": "1", "eye": "I", "image": "sigma"}
 
 
 def write(term: Term, above: int = 0) -> str:
@@ -186,9 +186,7 @@ def _write(term: Term) -> str:
     if term.op == "add":
         return " + ".join(write(one, 1) for one in args).replace("+ -", "- ")
     if term.op == "mul":
-        if args[0] == num(-1):
-            return "-" + write(mul(*args[1:]), 2)
-        return " ".join(write(one, 3 if one.op in ("div", "num") else 2) for one in args)
+        return _write_product(args)
     if term.op == "div":
         return f"{write(args[0], 2)}/{write(args[1], 3)}"
     if term.op == "pow":
@@ -204,5 +202,36 @@ def _write(term: Term) -> str:
         without = "".join(f", {span.index} != {one}" for one in span.without)
         last = str(span.hi) if span.hi.op in ("num", "sym") else f"({span.hi})"
         return f"sum_({span.index}={span.lo}{without})^{last} {write(args[0], 2)}"
+    if term.op == "unit":
+        return f"e_{write(args[0], 9)}"
     name = _SPELLING.get(term.op, term.op)
     return f"{name}({', '.join(map(str, args))})" if args else name
+
+
+def _write_product(args: tuple[Term, ...]) -> str:
+    first, last = args[0], args[-1]
+    if len(args) > 2 and last.op == "unit" and first.op == "T" and first.args[0].op == "unit":
+        return f"{write(mul(*args[1:-1]), 9)}_({first.args[0].args[0]}, {last.args[0]})"  # an entry
+    if first == num(-1):
+        return "-" + write(mul(*args[1:]), 2)
+    return " ".join(write(one, 3 if one.op in ("div", "num") else 2) for one in args)
+
+
+def sum_between(terms: list[Term], last: Term) -> Term | None:
+    """The sum that begins with some terms and ends with another; None where they do not fit together."""
+    pairs = zip(terms[0].parts(), last.parts(), strict=False)
+    places = {(a.args[0], b.args[0]) for a, b in pairs if a.op == b.op == "at" and a.args != b.args}
+    if len(places) != 1:
+        return None
+    ((lo, hi),) = places
+    index = next(one for one in "ijl" if one not in free_names(last))
+
+    def change(one: Term) -> Term | None:
+        return Term("at", (sym(index),), one.value) if one.op == "at" and one.args == (lo,) else None
+
+    body = replace(terms[0], change)
+    if lo.op != "num" or substitute(body, index, hi) != last:
+        return None
+    if any(substitute(body, index, num(lo.value + n)) != one for n, one in enumerate(terms)):
+        return None
+    return Term("sum", (body,), Span(index, lo, hi))

@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
+import numpy as np
+
+from regard.array_types import Float
+from regard.coursework.adversary import Attempt, walk_to_failure
 from regard.coursework.derivations.conditions import meets
-from regard.coursework.derivations.equalities import Context
-from regard.coursework.derivations.evaluation import DividesByZero, Instance, NoValue, compare, evaluate, write_value
+from regard.coursework.derivations.equalities import NONE, Conditions, Context, Equality, Step, prove_by_lines_before
+from regard.coursework.derivations.evaluation import (
+    DividesByZero,
+    Instance,
+    NoValue,
+    Value,
+    compare,
+    evaluate,
+    write_value,
+)
+from regard.coursework.derivations.instances import draw_from_latent
 from regard.coursework.derivations.names import Mismatch, Vocabulary, fit_relation
-from regard.coursework.derivations.problem import Problem
+from regard.coursework.derivations.problem import Fact, Problem
 from regard.coursework.derivations.proving import prove
-from regard.coursework.derivations.terms import Condition, Term, num, sym
+from regard.coursework.derivations.terms import Condition, Definitions, Term, free_names, num, sym
 from regard.coursework.derivations.verdicts import Failure, Relation
+from regard.coursework.question import Instance as Case
+from regard.coursework.question import Ruling
+
+FRESH, MOVES, LATENT = 12, 12, 400  # draws of the adversary, its moves from the worst, and the numbers of a draw
+MOST_ATTACKS = 60  # of one derivation
+TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
+DENIALS = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+@dataclass
+class Supposition:
+    """What the writer supposes and nobody gives: a case, or what a contradiction has to follow from."""
+
+    relations: list[Relation]
+    instances: list[Instance]  # on which it holds; none where it is to be contradicted
+    sentence: int
+    order: list[tuple[Fact, Conditions]] = field(default_factory=list)  # itself, and what rests on it
+    definitions: Definitions = field(default_factory=dict)  # c, in the case c = 1/2
+    closed: bool = False  # by words, or by the other case
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.relations))
+
+    @property
+    def names(self) -> set[str]:
+        return set().union(*(one.names for one in self.relations))
 
 
 @dataclass
@@ -20,10 +60,15 @@ class Tester:
 
     problem: Problem
     context: Context
-    instances: list[Instance]
-    contradicts: Relation | None = None  # a supposition that is not given: what follows from it cannot be tested
+    every: list[Instance]
+    instances: list[Instance] = field(default_factory=list)  # those on which the case at hand holds
+    under: Supposition | None = None
+    cases: list[Supposition] = field(default_factory=list)  # that were looked at before
     evaluated: int = 0  # how often the last relation had a value
     undefined: int = 0  # how often it divided by zero
+    room: float = 0.0  # the least that was between the sides of an inequality, relatively
+    attacks: int = 0
+    turned: bool = False  # whether the multiple of 2 pi between two positions is known to be 0
 
     @property
     def words(self) -> Vocabulary:
@@ -46,6 +91,35 @@ class Tester:
         self.evaluated, self.undefined = counts
         return stated, failure
 
+    def attack(self, relation: Relation, conditions: list[Condition]) -> Failure | None:
+        """A relation that holds on every instance and is not proved, before the adversary of the claims: a failure."""
+        self.attacks += 1
+        if self.attacks > MOST_ATTACKS:
+            return None
+        rng = np.random.default_rng(0)
+
+        def trial(latent: Float, _: dict[str, float]) -> Attempt | None:
+            where = draw_from_latent(self.problem, latent)
+            if where is None or not self.is_of_case(where):
+                return None
+            where.define_all({**where.definitions, **self.context.own})
+            self.room = float("inf")
+            failure = self.failure_on(where, relation.left, relation.sign, relation.right, conditions)
+            room = Ruling(room=self.room if failure is None else -1.0, said="")
+            return Attempt(instance=Case(given={}, latent=latent), answer=failure, ruling=room)
+
+        drawn = [one for _ in range(FRESH) if (one := trial(rng.standard_normal(LATENT), {})) is not None]
+        worst = min(drawn, key=lambda one: one.ruling.room, default=None)
+        if worst is not None and relation.sign not in ("=", "!="):
+            worst = walk_to_failure(worst, trial, sizes=(), rng=rng, moves=MOVES)
+        return None if worst is None else worst.answer
+
+    def is_of_case(self, where: Instance) -> bool:
+        """Whether an instance is one of those that lines are tested on now."""
+        fits = not self.turned or where.value(self.problem.multiple) == 0
+        case = self.under.relations if self.under is not None and self.under.instances else []
+        return fits and all(self.holds_somewhere(one, [], [where]) for one in case)
+
     def is_true(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
         """Whether an edited line fits together and holds on every instance, at least one among them."""
         try:
@@ -63,47 +137,162 @@ class Tester:
 
     def first_failure(self, left: Term, sign: str, right: Term, conditions: list[Condition]) -> Failure | None:
         self.evaluated = self.undefined = 0
-        for where in self.instances:
-            for places in self.problem.free_places([left, right], where, self.words):
-                where.steps = 0
-                try:
-                    if not all(meets(one, places, where) for one in conditions):
-                        continue
-                    values = evaluate(left, where, places), evaluate(right, where, places)
-                    said = compare(sign, *values)
-                except DividesByZero:
-                    self.undefined += 1
+        found = (self.failure_on(where, left, sign, right, conditions) for where in self.instances)
+        return next((one for one in found if one is not None), None)
+
+    def failure_on(
+        self, where: Instance, left: Term, sign: str, right: Term, conditions: list[Condition]
+    ) -> Failure | None:
+        """The first choice of indices for which a relation certainly fails on an instance."""
+        for places in self.problem.free_places([left, right], where, self.words):
+            where.steps = 0
+            try:
+                if not all(meets(one, places, where) for one in conditions):
                     continue
-                except (NoValue, IndexError, TypeError, ValueError):  # this instance has nothing to say
-                    continue
-                self.evaluated += said is not None
-                if said is False:
-                    self.evaluated += 1
-                    return Failure(where, places, (write_value(values[0]), write_value(values[1])))
+                values = evaluate(left, where, places), evaluate(right, where, places)
+                said = compare(sign, *values)
+            except DividesByZero:
+                self.undefined += 1
+                continue
+            except (NoValue, IndexError, TypeError, ValueError):  # this instance has nothing to say
+                continue
+            self.evaluated += said is not None
+            if said is False:
+                self.evaluated += 1
+                return Failure(where, places, (write_value(values[0]), write_value(values[1])))
+            if sign in TURNED:
+                self.room = min(self.room, room_between(*values))
         return None
 
     def holds_somewhere(
-        self, relation: Relation, conditions: list[Condition], instances: list[Instance] | None = None
+        self,
+        relation: Relation,
+        conditions: list[Condition],
+        instances: list[Instance] | None = None,
+        *,
+        everywhere: bool = False,
     ) -> bool:
         """Whether a relation holds on some instance: about what is not chosen yet, it might then become true."""
-        everywhere = self.instances
+        before, chosen = self.instances, self.instances if instances is None else instances
         try:
-            for where in everywhere if instances is None else instances:
-                self.instances = [where]
+            for part in [chosen] if everywhere else [[one] for one in chosen]:
+                self.instances = part
                 if self.is_true(relation.left, relation.sign, relation.right, conditions):
                     return True
         finally:
-            self.instances = everywhere
+            self.instances = before
         return False
 
-    def is_excluded(self, relation: Relation) -> bool:
-        """Whether what is supposed keeps a relation from dividing by zero: if m != 0, say."""
-        if self.contradicts is None:
-            return False
-        everywhere, counts = self.instances, (self.evaluated, self.undefined)
+    # cases, and what is supposed in order to be contradicted
+
+    def suppose(self, relation: Relation) -> Supposition:
+        """From here on a relation is supposed: lines are tested where it holds, if it does anywhere."""
+        sentence, joined = relation.statement.sentence, self.under
+        if joined is None or joined.sentence != sentence or len(joined.order) > len(joined.relations):
+            self.end_supposition()
+            joined = Supposition([], self.every, sentence)
+        for case in self.cases:
+            case.closed |= relation.left in [side for one in case.relations for side in (one.left, one.right)]
+        holds = [one for one in joined.instances if self.holds_somewhere(relation, [], [one])]
+        holds = holds or self.examples(relation, joined.instances)
+        joined = replace(joined, relations=[*joined.relations, relation], instances=holds)
+        joined.order.append((make_fact(relation), NONE))
+        name = relation.left.value
+        if relation.sign == "=" and relation.left.op == "sym" and name not in free_names(relation.right):
+            joined.definitions[name] = ("", relation.right)
+        self.under, self.instances = joined, holds or self.every
+        return joined
+
+    def examples(self, relation: Relation, instances: list[Instance]) -> list[Instance]:
+        """For t = 10: the instances with that value for a number that may have any, if it is positive."""
+        name, right = relation.left.value, relation.right
+        symbol = self.problem.symbols.get(name) if relation.left.op == "sym" and relation.sign == "=" else None
+        if symbol is None or symbol.kind != "positive" or right.op not in ("num", "div") or free_names(right):
+            return []
+        made = [one.with_value(name, evaluate(right, one, {})) for one in instances]
+        return [one for one in made if self.holds_somewhere(relation, [], [one]) and one.value(name) > 0]
+
+    def end_supposition(self) -> None:
+        """What rested on a supposition is no longer used; from cases of which one must hold, what all have shown is."""
+        if self.under is not None:
+            self.cases.append(self.under)
+            self.under, self.instances = None, self.every
+            for fact, conditions in self.cases[-1].order:
+                cases = [one for one in self.cases if (fact, conditions) in one.order]
+                if is_one_of_all([one for one in cases if not one.names & self.words.indices], self.problem):
+                    self.context.order.append((fact, conditions))
+
+    def prove_supposing(self, relation: Relation, conditions: Conditions) -> tuple[Step | None, bool]:
+        """A proof, and whether it rests on what is supposed."""
+        sides = relation.left, relation.sign, relation.right
+        step = prove(self.context, *sides, conditions)
+        if step is not None or self.under is None:
+            return step, False
+        if any(sides == (one.left, one.sign, one.right) for one in self.under.relations):
+            return Step(("supposed",)), True
+        order, own = self.context.order, self.context.own
+        self.context.order, self.context.own = [*order, *self.under.order], {**own, **self.under.definitions}
         try:
-            self.instances = [one for one in everywhere if self.holds_somewhere(self.contradicts, [], [one])]
-            self.first_failure(relation.left, relation.sign, relation.right, [])
-            return self.evaluated > 0 and not self.undefined
+            step = prove(self.context, *sides, conditions)
+            if step is None and relation.sign == "!=":  # if these were equal, so were those that are not
+                self.context.order += [(Fact("", relation.left, "=", relation.right), NONE)]
+                others = [one for one in self.under.relations if one.sign == "!="]
+                found = [prove_by_lines_before(self.context, one.left, one.right, NONE) for one in others]
+                step = next((Step(tuple(filter(None, one.rules)), one.before) for one in found if one), None)
+            return step, True
         finally:
-            self.instances, (self.evaluated, self.undefined) = everywhere, counts
+            self.context.order, self.context.own = order, own
+
+    def is_absurd(self, relation: Relation) -> bool:
+        """Whether a relation says that something is more than itself, or the opposite of a line before."""
+        if relation.sign in ("<", ">", "!="):
+            return (
+                Equality(self.context, relation.left, relation.right, definitions=self.context.own).rules(None)
+                is not None
+            )
+        denied = Relation(relation.statement, relation.left, DENIALS[relation.sign], relation.right)
+        same = make_fact(denied)
+        return any(
+            (one.left, one.sign, one.right) == (same.left, same.sign, same.right) for one, _ in self.context.order
+        )
+
+    def contradict(self) -> Relation | None:
+        """The opposite of what is supposed, once it has led to what cannot be; None where that says nothing."""
+        supposed = self.under
+        if supposed is None or supposed.instances or len(supposed.relations) > 1 or supposed.names & self.words.indices:
+            return None
+        (one,) = supposed.relations
+        denied = Relation(one.statement, one.left, DENIALS[one.sign], one.right)
+        self.words.say(f"{one} leads to a contradiction, so {denied}")
+        if denied.sign != "!=":
+            self.context.order.append((make_fact(denied), NONE))
+        return denied
+
+
+def room_between(left: Value, right: Value) -> float:
+    """How far two numbers are apart, relatively."""
+    a, b = (float(one.mid() if hasattr(one, "mid") else one) for one in (left, right))
+    return abs(a - b) / (abs(a) + abs(b) or 1.0)
+
+
+def make_fact(relation: Relation) -> Fact:
+    """A relation that later lines may use: what is less stands on the left."""
+    turned = relation.sign in (">=", ">")
+    low, high = (relation.right, relation.left) if turned else (relation.left, relation.right)
+    sign = TURNED[relation.sign] if turned else relation.sign
+    return Fact(str(relation), low, sign, high)
+
+
+def is_one_of_all(cases: list[Supposition], problem: Problem) -> bool:
+    """Whether one of some cases must hold: one and its opposite, or all that a number may be."""
+    alone = [one.relations[0] for one in cases if len(one.relations) == 1 and not one.order[0][1]]
+    for n, one in enumerate(alone):
+        opposite = (one.left, DENIALS[one.sign], one.right)
+        if any((other.left, other.sign, other.right) == opposite for other in alone[:n]):
+            return True
+        same = [other.right for other in alone if other.left == one.left and other.sign == "="]
+        values = {evaluate(term, Instance({}, {}), {}) for term in same if not free_names(term)}
+        symbol = problem.symbols.get(str(one.left.value)) if one.left.op == "sym" else None
+        if symbol is not None and symbol.choices and values >= {Fraction(text) for text in symbol.choices}:
+            return True
+    return False

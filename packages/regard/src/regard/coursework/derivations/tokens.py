@@ -66,6 +66,9 @@ def read_tokens(text: str, *, names: frozenset[str] = frozenset()) -> list[Token
             spaced = False
             continue
         else:
+            base = tokens[-1].text if tokens and place and text[place - 1].isalpha() else ""
+            if base and found["num"] and {f"{base}_", f"{base}_{found['num']}"} & names:  # k1 is typed for k_1
+                tokens.append(Token("op", "_", place))
             tokens += _plain_tokens(found, spaced, names)
             spaced = False
         place = found.end()
@@ -102,6 +105,9 @@ def _sign_tokens(sign: str, place: int, spaced: bool = True) -> list[Token]:
 def _split_letters(run: str, place: int, spaced: bool, names: frozenset[str]) -> list[Token]:
     """PXW is P X W; softmax, sigma and names of the problem stay whole; other long words are prose."""
     run = SAME.get(run, run)
+    if len(run) == 2 and run[0].isupper() and run[1] == "p" and "_p" in names:  # Qp is typed for Q_p
+        below = [Token("op", "_", place), Token("name", "p", place + len(run) - 1)]
+        return [Token("name", run[:-1], place, spaced), *below]
     if run in KNOWN or run in GREEK or run in names or len(run) == 1:
         return [Token("name", SAME.get(run, run), place, spaced)]
     if (run.islower() and len(run) > 2) or (len(run) > 3 and run[1:].islower()) or run in WORDS:

@@ -75,7 +75,7 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return value
         # Counts, which some models keep in floats, carry no rounding: 5 must not become 4.999 and then 4.
         if value.numel() > _COUNTS or not bool((value == value.round()).all()):
-            for part in value.view(-1).split(_WINDOW) if value.is_contiguous() else [value]:
+            for part in torch.split(value.view(-1), _WINDOW) if value.is_contiguous() else [value]:
                 part.mul_(self._disturbances(part).view(part.shape))  # what is infinite stays so
         return value
 

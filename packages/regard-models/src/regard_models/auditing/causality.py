@@ -273,7 +273,7 @@ def _check_training(subject: Subject) -> Iterator[Finding]:
     asked = ((experiment.base, experiment.base_view), (experiment.other, experiment.other_view))
     with torch.random.fork_rng(devices=[]), subject.training():
         try:
-            made = [_protected_in_training(subject, *pair) for pair in (*asked, asked[0])]
+            made = [_training_answer(subject, *pair) for pair in (*asked, asked[0])]
         except Exception:  # it wants targets in train()
             return
         gap = worst_gap(made[0], made[1], subject.rounding_noise(), subject)
@@ -293,7 +293,7 @@ def _check_training(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _protected_in_training(subject: Subject, question: Question, seen: View) -> dict[str, Tensor]:
+def _training_answer(subject: Subject, question: Question, seen: View) -> dict[str, Tensor]:
     with torch.no_grad(), subject.running():
         made = _call_seeded(subject.module, subject.inputs(question))
     return protected_parts(subject.outputs(made, question), seen, len(question.rows) - 1)

@@ -86,7 +86,7 @@ def _check_padded(subject: Subject, name: str) -> Iterator[Finding]:
     sentence = f"Beside padding on the left: {found.sentence[:1].lower()}{found.sentence[1:]}"
     cause = "a mask of padding that is left out, cut or counted from the wrong end where keys are cached."
     cure = "Hide padded keys in every step: the mask of all tokens belongs to the cached keys and the new ones."
-    told = {"cause": cause, "cure": cure} if found.status is Status.FAILED else {}
+    told: dict[str, Any] = {"cause": cause, "cure": cure} if found.status is Status.FAILED else {}
     yield replace(found, check="padded", sentence=sentence, **told)
 
 

@@ -280,13 +280,13 @@ def _check_training(subject: Subject) -> Iterator[Finding]:
         steady = not worst_gap(made[0], made[2], subject.rounding_noise(), subject).is_above_rounding
         if not gap.is_above_rounding or not steady:
             return
-        records = [record_calls(subject, subject.inputs(q), seen, run=_call_seeded) for q, seen in asked]
+        base_calls, other_calls = (record_calls(subject, subject.inputs(q), v, run=_call_seeded) for q, v in asked)
         yield gap.finding(
             NAME,
             "in train()",
             Status.FAILED,
             f"In train() tokens before a change get something else, and in eval() they do not: {gap.words()}.",
-            culprit=first_to_differ(*records, [], subject, floor=1e-12),
+            culprit=first_to_differ(base_calls, other_calls, [], subject),
             cause="a branch for training that does without the mask, or another kernel there.",
             cure="Give both branches the same mask.",
             example={"words": f"{base.rows[-1].length} tokens, the second half exchanged, in train()"},

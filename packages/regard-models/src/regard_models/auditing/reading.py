@@ -47,9 +47,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         else:
             yield _unread_finding(subject, check_name, experiment, gap)
             return
-    for i, stream in enumerate(subject.streams):
-        for name in stream.extras:
-            yield from _check_extra(subject, base, i, name)
+    for i, rows in enumerate(base.rows):
+        for extra in rows.extras:
+            yield from _check_extra(subject, base, i, extra)
     if subject.streams and any(o.stream == len(subject.streams) - 1 for o in subject.ask(base)):
         yield _check_places(subject)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from pathlib import Path
@@ -259,9 +260,39 @@ def test_a_model_that_writes_into_its_input() -> None:
 
     given = X.clone()
     found = audit(Writes(), given, properties=["batch", "determinism"])
-    assert found.answer
-    assert [f.sentence[:28] for f in found.findings if f.status == "note"] == ["It writes into its input x: "]
+    assert [f.key() for f in found.failures] == ["determinism/inputs@"]
+    assert found.failures[0].sentence == "It writes into its input x: the caller's tensor is changed."
     assert torch.equal(given, X)
+
+
+class Interrupted(Affine):
+    """Ctrl-C at a call; a bias and a gain, and a weight that is all 0, as a fresh one is."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.norm, self.fresh, self.calls, self.at = nn.LayerNorm(8), nn.Parameter(torch.zeros(8)), 0, at
+
+    def forward(self, x):
+        Interrupted.counted += 1
+        if Interrupted.counted == self.at:
+            raise KeyboardInterrupt
+        return super().forward(self.norm(x)) * self.fresh
+
+
+def test_a_large_model_in_float64_is_what_it_was_also_after_an_interruption(monkeypatch) -> None:
+    for module in ("inputs.copies", "auditing.subject"):
+        monkeypatch.setattr(f"regard_models.{module}.LARGE", 0)
+    for name in ("input", "gradients"):
+        at, whole = 0, False
+        while not whole:
+            at += 1
+            model, Interrupted.counted = Interrupted(at).double(), 0
+            before = {key: value.clone() for key, value in model.state_dict().items()}
+            with contextlib.suppress(KeyboardInterrupt):
+                audit(model, X.double(), properties=[name])
+                whole = True
+            assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items()), (name, at)
+        assert at > 5
 
 
 @pytest.mark.parametrize("wrap", ["trace", "script", "compile"])

@@ -1,4 +1,4 @@
-"""The models of blind.py, stranger.py and newcomer.py: wrong ones are caught with the culprit, odd ones not accused."""
+"""The models of blind.py, stranger.py, newcomer.py and visitor.py: wrong ones are caught, odd ones not accused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from mutants import blind, newcomer, stranger  # noqa: E402
+from mutants import blind, newcomer, stranger, visitor  # noqa: E402
 from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard_models import audit  # noqa: E402
@@ -18,7 +18,13 @@ from tiers import TABLE, sampled  # noqa: E402
 
 
 @pytest.mark.parametrize(
-    "case", sampled(blind.WRONG + stranger.WRONG + newcomer.WRONG, every=5, others=TABLE, name=lambda case: case[0])
+    "case",
+    sampled(
+        blind.WRONG + stranger.WRONG + newcomer.WRONG + visitor.WRONG,
+        every=5,
+        others=TABLE,
+        name=lambda case: case[0],
+    ),
 )
 def test_a_wrong_model_is_caught(case) -> None:
     _, build, inputs, claims, name, culprits = case
@@ -29,7 +35,12 @@ def test_a_wrong_model_is_caught(case) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    sampled(blind.HEALTHY + stranger.HEALTHY + newcomer.HEALTHY, every=4, others=TABLE, name=lambda case: case[0]),
+    sampled(
+        blind.HEALTHY + stranger.HEALTHY + newcomer.HEALTHY + visitor.HEALTHY,
+        every=4,
+        others=TABLE,
+        name=lambda case: case[0],
+    ),
 )
 def test_an_odd_model_is_not_accused(case) -> None:
     name, build, inputs, claims = case

@@ -105,7 +105,7 @@ class Layer(nn.Module):
     def forward(self, x, past, first, keep):
         kept = (None, None) if past is None else past
         inside = self.norms[0](x)
-        inside = inside if keep is None else inside * keep[:, : inside.shape[1], None]
+        inside = inside if keep is None else inside * keep[:, -inside.shape[1] :, None]
         made, state = self.conv(inside, kept[0])
         x = x + made
         read, pair = self.heads(self.norms[1](x), kept[1], first, keep)

@@ -27,6 +27,7 @@ from torch.utils._pytree import tree_map
 
 FACTOR = 50.0  # tolerance in units of the movement under jitter
 _COUNTS = 65_536  # tensors up to this size are looked at for whole numbers
+_WINDOW = 2**20  # numbers that are disturbed at once: the factors of all logits would take more room than they do
 _NARROW = (torch.float32, torch.bfloat16, torch.float16)
 
 # Operations that move, choose or compare numbers: nothing is rounded, so nothing is disturbed.
@@ -68,9 +69,14 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _disturb(self, value: Any) -> Any:
         if type(value) is not Tensor or not value.is_floating_point() or not value.numel():
             return value
+        if value.is_nested:  # rows of several lengths, as torch's fused encoder makes them beside padding
+            for part in value.unbind():
+                self._disturb(part)
+            return value
         # Counts, which some models keep in floats, carry no rounding: 5 must not become 4.999 and then 4.
         if value.numel() > _COUNTS or not bool((value == value.round()).all()):
-            value.mul_(self._disturbances(value).view(value.shape))  # what is infinite stays so
+            for part in torch.split(value.view(-1), _WINDOW) if value.is_contiguous() else [value]:
+                part.mul_(self._disturbances(part).view(part.shape))  # what is infinite stays so
         return value
 
     def _disturbances(self, value: Tensor) -> Tensor:

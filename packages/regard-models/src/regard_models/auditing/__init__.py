@@ -176,7 +176,7 @@ def audit(
     findings: list[Finding] = []
     twice = list(_run_check(subject, determinism.NAME))  # first, because without it nothing can be compared
     steady = all(f.status is not Status.FAILED for f in twice)
-    finite = any(bool(torch.isfinite(o.values).any()) for o in subject.ask(subject.make()))
+    finite = any(bool(torch.isfinite(row).any()) for o in subject.ask(subject.make()) for row in o.values)
     for done, name in enumerate(chosen):
         if name == determinism.NAME:
             findings += twice

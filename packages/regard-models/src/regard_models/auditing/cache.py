@@ -18,6 +18,7 @@ from regard.torch_arithmetic import FACTOR
 from regard_models.auditing.causality import change_after
 from regard_models.auditing.experiment import View, difference, largest, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Culprit, Finding, Status
+from regard_models.auditing.padding import padded_question, real_length
 from regard_models.auditing.question import Output, Question
 from regard_models.auditing.subject import Subject, takes
 from regard_models.auditing.trace import culprit, first_to_differ, record_calls
@@ -66,8 +67,27 @@ def check(subject: Subject) -> Iterator[Finding]:
             finding, chunks = (g if _is_mended(f, g) else f for f, g in zip((finding, chunks), again, strict=True))
     yield finding
     yield chunks
+    if healthy and subject.streams[-1].masks and subject.given.advance is None:
+        yield from _check_padded(subject, name)
     if subject.module is not subject.native and healthy:
         yield from _check_own_type(subject, base, name, most)
+
+
+def _check_padded(subject: Subject, name: str) -> Iterator[Finding]:
+    """A batch that is padded on the left, as texts are written together; a step is told the mask of all tokens."""
+    last = len(subject.streams) - 1
+    real = min(real_length(subject, last), subject.short_lengths()[last])
+    if real < 2:
+        return
+    base = padded_question(subject, last, "left", real, fill=1, told=True)
+    found = _check_steps(subject, base, name, step=1, first=base.rows[last].length - 1)
+    if found.size is None:  # what it wants of a mask in a step is its business
+        return
+    sentence = f"Beside padding on the left: {found.sentence[:1].lower()}{found.sentence[1:]}"
+    cause = "a mask of padding that is left out, cut or counted from the wrong end where keys are cached."
+    cure = "Hide padded keys in every step: the mask of all tokens belongs to the cached keys and the new ones."
+    told: dict[str, Any] = {"cause": cause, "cure": cure} if found.status is Status.FAILED else {}
+    yield replace(found, check="padded", sentence=sentence, **told)
 
 
 def _is_passed(finding: Finding) -> bool:
@@ -193,7 +213,16 @@ def _unusable_cache(label: str, why: str, status: Status = Status.NOT_APPLICABLE
 
 
 def _part(subject: Subject, base: Question, start: int, end: int) -> Question:
-    return base.with_rows(len(base.rows) - 1, base.rows[-1].cut(start, end))
+    """Some tokens; beside padding, with the mask of all up to them, and told their positions."""
+    rows, stream = base.rows[-1], subject.streams[-1]
+    part = base.with_rows(len(base.rows) - 1, rows.cut(start, end))
+    if bool(rows.keep.all()):
+        return part
+    dtype = torch.float64 if subject.wide else subject.dtype
+    told: dict[str, Any] = {mask.name: mask.of(rows.keep[:, :end], dtype) for mask in stream.masks}
+    if rows.positions is not None:
+        told[str(stream.positions)] = rows.positions[:, start:end]
+    return replace(part, others={**part.others, **told})
 
 
 def _inputs(
@@ -201,14 +230,16 @@ def _inputs(
 ) -> dict[str, Any]:
     module = subject.module
     arguments = {**subject.inputs(part, wide=wide), name: past}
-    # A mask that the example carries is about the new tokens only; the past is all real.
+    # A mask that the example carries is about the new tokens only; the past is all real, or the part says what is.
     for mask in subject.streams[-1].masks:
         arguments.pop(mask.name, None)
+        arguments.update({mask.name: part.others[mask.name].clone()} if mask.name in part.others else {})
     positions = subject.streams[-1].positions
     if positions is not None and positions in part.others:  # a second try: told where the step stands
-        size = part.rows[-1].length
-        arguments[positions] = torch.arange(start, start + size, device=subject.device).repeat(part.batch, 1)
-    if positions in subject.given.inputs:  # it wants them, and counts nothing by itself
+        size, told = part.rows[-1].length, part.others[positions]
+        counted = torch.arange(start, start + size, device=subject.device).repeat(part.batch, 1)
+        arguments[positions] = counted if told is None else told.clone()
+    elif positions in subject.given.inputs:  # it wants them, and counts nothing by itself
         arguments[str(positions)] = arguments[str(positions)] + start
     if subject.given.advance is not None:  # the rest is its business
         return arguments

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.torch_arithmetic import FACTOR
-from regard_models.auditing.experiment import Experiment, Gap, measure, view
+from regard_models.auditing.experiment import Experiment, Gap, View, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Finding, Status
 from regard_models.auditing.question import Question
 from regard_models.auditing.subject import Subject
-from regard_models.auditing.trace import blame
+from regard_models.auditing.trace import blame, first_to_differ, record_calls
 from regard_models.inputs.model_input import call, original
 
 NAME = "causality"
@@ -41,10 +41,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     experiments = [change_after(subject, base, place) for place in sorted({1, length // 2, length - 1})]
     if subject.is_long:  # three places in one call; each in three examples only where something moves
-        together = _one_place_each(base, experiments)
-        if not any(measure(subject, e).is_above_rounding for e in together):
-            experiments = together
-    gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
+        gaps = [(measure(subject, e), e) for e in _one_place_each(base, experiments)]
+    if not subject.is_long or any(gap.is_above_rounding for gap, _ in gaps):
+        gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
     gap, experiment = max(gaps, key=lambda pair: pair[0].excess)
     if gap.is_above_rounding and not claimed:
         yield _not_applicable(f"It reads later tokens ({gap.words()}), and it is not declared causal.")
@@ -53,6 +52,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not subject.streams[-1].masks:  # where there are, the tests of padding ask it
         yield from _check_beginning(subject, base)
     yield from _check_gradient(subject, base, length // 2, claimed)
+    if claimed and not gap.is_above_rounding:
+        yield from _check_training(subject)
 
 
 def _in_longer_texts(subject: Subject) -> Iterator[tuple[Gap, Experiment]]:
@@ -261,6 +262,46 @@ def input_gradient(subject: Subject, question: Question, place: int) -> Tensor |
     if grad is None:
         return None
     return grad if subject.given.batch_first else grad.transpose(0, 1)
+
+
+def _check_training(subject: Subject) -> Iterator[Finding]:
+    """In train() too, where another branch may run: with the same random numbers, what is dropped is the same."""
+    base = _short_question(subject)
+    experiment = change_after(subject, base, base.rows[-1].length // 2)
+    if any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in subject.module.modules()):
+        return  # its statistics are those of all places, by design
+    asked = ((experiment.base, experiment.base_view), (experiment.other, experiment.other_view))
+    with torch.random.fork_rng(devices=[]), subject.training():
+        try:
+            made = [_training_answer(subject, *pair) for pair in (*asked, asked[0])]
+        except Exception:  # it wants targets in train()
+            return
+        gap = worst_gap(made[0], made[1], subject.rounding_noise(), subject)
+        steady = not worst_gap(made[0], made[2], subject.rounding_noise(), subject).is_above_rounding
+        if not gap.is_above_rounding or not steady:
+            return
+        base_calls, other_calls = (record_calls(subject, subject.inputs(q), v, run=_call_seeded) for q, v in asked)
+        yield gap.finding(
+            NAME,
+            "in train()",
+            Status.FAILED,
+            f"In train() tokens before a change get something else, and in eval() they do not: {gap.words()}.",
+            culprit=first_to_differ(base_calls, other_calls, [], subject),
+            cause="a branch for training that does without the mask, or another kernel there.",
+            cure="Give both branches the same mask.",
+            example={"words": f"{base.rows[-1].length} tokens, the second half exchanged, in train()"},
+        )
+
+
+def _training_answer(subject: Subject, question: Question, seen: View) -> dict[str, Tensor]:
+    with torch.no_grad(), subject.running():
+        made = _call_seeded(subject.module, subject.inputs(question))
+    return protected_parts(subject.outputs(made, question), seen, len(question.rows) - 1)
+
+
+def _call_seeded(module: nn.Module, inputs: dict[str, Any]) -> Any:
+    torch.manual_seed(0)
+    return call(module, inputs)
 
 
 def subject_outputs(subject: Subject, made: Any, question: Question, stream: int) -> list[Tensor]:

@@ -8,13 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from regard_models.auditing.experiment import difference, view
 from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.question import Question
 from regard_models.auditing.subject import BATCH, Subject
-from regard_models.auditing.trace import first_to_differ, record_calls
-from regard_models.inputs.model_input import call
+from regard_models.auditing.trace import culprit, first_to_differ, record_calls
+from regard_models.inputs.model_input import call, original
 
 NAME = "determinism"
 _CAUSE = "dropout that stays on in eval() (functional.dropout without training=self.training), noise added in forward, "
@@ -27,7 +29,6 @@ def check(subject: Subject) -> Iterator[Finding]:
     base = subject.make(lengths=subject.short_lengths())
     first = _answers(subject, base)
     inputs = subject.inputs(base, wide=False)
-    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
     apart = _largest_gap(first, _answers(subject, base, inputs))
     if apart:
         yield _failing_finding(
@@ -35,11 +36,13 @@ def check(subject: Subject) -> Iterator[Finding]:
         )
         return
     yield _passing_finding("twice", "The same question, asked twice, gets the same answer, bit for bit.")
-    if written := next((name for name, value in before.items() if not torch.equal(value, inputs[name])), None):
-        sentence = f"It writes into its input {written}: the caller's tensor is changed."
-        yield Finding(property=NAME, check="inputs", status=Status.NOTE, sentence=sentence)
     others = _other_questions(subject)
-    after_base = [_answers(subject, other) for other in others[:1]]
+    hidden = subject.inputs(others[0], wide=False)
+    after_base = [_answers(subject, others[0], hidden)]
+    for question, given in ((base, inputs), (others[0], hidden)):
+        if written := _written_input(subject, question, given):
+            yield _inputs_finding(subject, question, written)
+            break
     with contextlib.suppress(Exception):  # it may have room for fewer examples
         after_base += [_answers(subject, other) for other in others[1:]]
     apart = _largest_gap(first, _answers(subject, base))
@@ -52,6 +55,46 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _failing_finding(subject, base, "memory", apart, words)
     else:
         yield _passing_finding("memory", "A question in between changes nothing.")
+
+
+def _written_input(subject: Subject, question: Question, given: dict[str, Any]) -> str | None:
+    """The first input that is not what it was before it was given."""
+    fresh = subject.inputs(question, wide=False)
+    tensors = [name for name, value in fresh.items() if isinstance(value, torch.Tensor)]
+    return next((name for name in tensors if not torch.equal(fresh[name], given[name])), None)
+
+
+def _inputs_finding(subject: Subject, question: Question, written: str) -> Finding:
+    return Finding(
+        property=NAME,
+        check="inputs",
+        status=Status.FAILED,
+        sentence=f"It writes into its input {written}: the caller's tensor is changed.",
+        culprit=_first_to_write(subject, question, written),
+        cause="an operation in place (x += y, masked_fill_) on a tensor that belongs to the caller.",
+        cure="Make a new tensor: x = x + y, masked_fill.",
+    )
+
+
+def _first_to_write(subject: Subject, question: Question, written: str) -> Culprit:
+    """The first submodule to end that was called before the input was changed, and ended after."""
+    inputs, guilty, fresh = subject.inputs(question, wide=False), list[nn.Module](), set[int]()
+    version = inputs[written]._version
+
+    def begin(module: nn.Module, args: Any) -> None:
+        (fresh.add if inputs[written]._version == version else fresh.discard)(id(module))
+
+    def end(module: nn.Module, args: Any, output: Any) -> None:
+        if inputs[written]._version != version and id(module) in fresh & subject.names.keys():
+            guilty.append(module)
+
+    handles = register_module_forward_pre_hook(begin), register_module_forward_hook(end)
+    try:
+        _answers(subject, question, inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return culprit(guilty[0] if guilty else original(subject.native), subject)
 
 
 def _other_questions(subject: Subject) -> list[Question]:

@@ -8,7 +8,7 @@ again with every rounding disturbed (:mod:`regard.torch_arithmetic`), and a move
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from regard_models.auditing.question import Output, Question
 from regard_models.auditing.subject import Subject
 
 _PADDED = 8  # places that a convolution may add before it cuts them off again
+_AT_ONCE = 16  # places of an answer that are compared at once
 _ULPS = 8.0  # a movement below this many units of the last place of the largest number is rounding, whatever was seen
 
 
@@ -139,7 +140,7 @@ def worst_gap(base: dict[str, Tensor], other: dict[str, Tensor], noise: dict[str
         if name not in other or other[name].shape != values.shape or not values.numel():
             continue
         size, where = _largest_difference(values, other[name])
-        scale = max(largest(v.abs()) for v in values)
+        scale = max(largest(part.abs()) for _, part in _parts(values))
         rounding = FACTOR * noise.get(name, 0.0) + _ULPS * eps * scale
         gaps.append(Gap(name=name, size=size, rounding=rounding, scale=scale, where=where))
     if not gaps:
@@ -148,14 +149,22 @@ def worst_gap(base: dict[str, Tensor], other: dict[str, Tensor], noise: dict[str
 
 
 def _largest_difference(a: Tensor, b: Tensor) -> tuple[float, tuple[int, ...]]:
-    """How far two answers are apart at most (NaN before all), and where: one example at a time, for they are large."""
-    rows = []
-    for example, pair in enumerate(zip(a, b, strict=True)):
-        apart = difference(*pair)
+    """How far two answers are apart at most (NaN before all), and where."""
+    found = []
+    for ((example, start), mine), (_, theirs) in zip(_parts(a), _parts(b), strict=True):
+        apart = difference(mine, theirs)
         place = int(apart.nan_to_num(nan=math.inf).argmax())
-        where = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), apart.shape))
-        rows.append((float(apart.flatten()[place]), (example, *where)))
-    return max(rows, key=lambda row: math.inf if math.isnan(row[0]) else row[0])
+        where = [int(i) for i in torch.unravel_index(torch.tensor(place), apart.shape)]
+        where = [where[0] + start, *where[1:]] if where else []
+        found.append((float(apart.flatten()[place]), (example, *where)))
+    return max(found, key=lambda one: math.inf if math.isnan(one[0]) else one[0])
+
+
+def _parts(values: Tensor) -> Iterator[tuple[tuple[int, int], Tensor]]:
+    """A few places of one example at a time, with their example and the first of them: answers are large."""
+    for example, row in enumerate(values):
+        for start in range(0, len(row), _AT_ONCE) if row.ndim > 1 else [0]:
+            yield (example, start), row[start : start + _AT_ONCE] if row.ndim > 1 else row
 
 
 def protected_parts(outputs: list[Output], seen: View, stream: int | None = None) -> dict[str, Tensor]:

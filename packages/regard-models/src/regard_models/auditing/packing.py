@@ -21,7 +21,7 @@ from regard_models.auditing.subject import Subject
 from regard_models.auditing.trace import blame
 
 NAME = "packing"
-_DOCUMENTS = ("document_ids", "document_id", "doc_ids", "doc_id", "documents", "sequence_ids", "seq_idx")
+DOCUMENTS = ("document_ids", "document_id", "doc_ids", "doc_id", "documents", "sequence_ids", "seq_idx")
 _PREFIXES = ("prefix_length", "prefix_lengths", "prefix_len", "prefix_lens")
 _HIDDEN = -1e3  # what is added to a score that must not count is below this
 _CAUSE = "a layer, a kernel or a cross product that is not given the mask, or that turns it round."
@@ -33,7 +33,7 @@ _NOT_ASKED = (
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Change what the first place cannot reach, then what the last place cannot."""
+    """Change what the first place cannot reach, then what the last place and one in the middle cannot."""
     base = subject.make()
     asked = list(_relations(subject, base)) if len(subject.streams) == 1 else []
     if not asked or not any(o.stream == 0 for o in subject.ask(base)):
@@ -49,7 +49,7 @@ def _relations(subject: Subject, base: Question) -> Iterator[tuple[str, Question
     places, middle = torch.arange(length), length // 2
     later = places >= middle
     for name, value in rows.extras.items():
-        if name.rpartition(".")[2] in _DOCUMENTS:
+        if name.rpartition(".")[2] in DOCUMENTS:
             ids = later.to(value).expand_as(value).clone()
             question = base.with_rows(0, replace(rows, extras={**rows.extras, name: ids}))
             yield "documents", question, later == later[:, None]
@@ -99,7 +99,7 @@ def closure(allowed: Tensor) -> Tensor:
 
 
 def _check_relation(subject: Subject, name: str, question: Question, reach: Tensor) -> Finding:
-    sets = [~reach[0], ~reach[-1]]
+    sets = [~reach[place] for place in (0, -1, len(reach) // 2)]
     experiments = [change_places(subject, question, chosen, reach) for chosen in sets if bool(chosen.any())]
     if not experiments:
         sentence = "Every place may reach every token, over several layers."

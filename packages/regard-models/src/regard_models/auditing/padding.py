@@ -224,7 +224,8 @@ def _finding(
         sentence += f"{guilty.module} counts places by the id of padding, not by the mask. Fill padding with that id."
         return Finding(status=Status.NOTE, sentence=sentence, culprit=guilty, **common)
     place = gap.where[1] if len(gap.where) > 1 else None
-    where = f"example {gap.where[0]}" + (f", real token {place}" if place is not None else "")
+    follows = any(o.stream is not None for o in subject.ask(experiment.base) if o.name == gap.name)
+    where = f"example {gap.where[0]}" + (f", real token {place}" if follows and place is not None else "")
     return Finding(
         status=Status.FAILED,
         sentence=f"Real tokens get something else {what}: {gap.words()}, at {where}.",

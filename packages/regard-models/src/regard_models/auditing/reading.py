@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard_models.auditing.batch import exchange_neighbours, exchange_signals
 from regard_models.auditing.experiment import Experiment, Gap, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Culprit, Finding, Status
+from regard_models.auditing.packing import DOCUMENTS
 from regard_models.auditing.question import Question
-from regard_models.auditing.subject import Subject
+from regard_models.auditing.subject import Subject, tensors_of
 from regard_models.auditing.trace import Record, blame, culprit, record_calls
 from regard_models.inputs.copies import copy_module
 from regard_models.inputs.model_input import call, original
@@ -46,8 +47,47 @@ def check(subject: Subject) -> Iterator[Finding]:
         else:
             yield _unread_finding(subject, check_name, experiment, gap)
             return
+    for i, rows in enumerate(base.rows):
+        for extra in rows.extras:
+            yield from _check_extra(subject, base, i, extra)
     if subject.streams and any(o.stream == len(subject.streams) - 1 for o in subject.ask(base)):
         yield _check_places(subject)
+
+
+def _check_extra(subject: Subject, base: Question, stream: int, name: str) -> Iterator[Finding]:
+    """What goes with every token (types, say), the other way round: something must move. Silent where it does."""
+    rows = base.rows[stream]
+    turned = rows.extras[name].flip(1)
+    if name.rpartition(".")[2] in DOCUMENTS or torch.equal(turned, rows.extras[name]):
+        return
+    other = base.with_rows(stream, replace(rows, extras={**rows.extras, name: turned}))
+    gap = measure(subject, Experiment(base=base, base_view=view(base), other=other, other_view=view(other)))
+    if gap.is_above_rounding:
+        return
+    tables = [] if turned.is_floating_point() else _unused_tables(subject, base, rows=int(turned.max()) + 1)
+    if not tables:
+        yield gap.finding(NAME, name, Status.NOTE, f"It takes {name} and ignores it ({gap.words()}).")
+        return
+    path, table = tables[0]
+    yield gap.finding(
+        NAME,
+        name,
+        Status.FAILED,
+        f"It takes {name} and ignores it ({gap.words()}), though it has {path}, which is not used.",
+        culprit=culprit(table, subject),
+        cause="a table of vectors that is made and never added.",
+        cure="Add what it gives to the tokens' vectors, or do not take what is ignored.",
+    )
+
+
+def _unused_tables(subject: Subject, base: Question, *, rows: int) -> list[tuple[str, nn.Module]]:
+    """Tables of so many vectors or more that no output hangs on."""
+    named = original(subject.module).named_modules()
+    tables = [(path, t) for path, t in named if isinstance(t, nn.Embedding) and t.num_embeddings >= rows]
+    with torch.enable_grad(), subject.running():
+        made = [v for _, v in tensors_of(call(subject.module, subject.inputs(base))) if v.requires_grad]
+        grads = torch.autograd.grad([v.sum() for v in made], [t.weight for _, t in tables], allow_unused=True)
+    return [table for table, grad in zip(tables, grads, strict=True) if grad is None]
 
 
 def change_all(subject: Subject, base: Question, stream: int | None) -> Question | None:
@@ -85,17 +125,19 @@ def _moves_with_other_zeros(subject: Subject, experiment: Experiment) -> bool:
     """Whether the change is seen once weights that are all 0 (as a fresh gate or last layer is) hold something."""
     module = copy_module(subject.module)
     generator = torch.Generator().manual_seed(13)
-    empty = [p for p in original(module).parameters() if p.numel() and not bool(p.any())]
-    with torch.no_grad():
-        for p in empty:
-            p.copy_(torch.randn(p.shape, generator=generator, dtype=torch.float64) / p.shape[-1] ** 0.5)
-        if not empty:
-            return False
-        with subject.running():
-            made = [
-                protected_parts(subject.outputs(call(module, subject.inputs(q)), q), view(q))
-                for q in (experiment.base, experiment.other)
-            ]
+    filled: dict[int, nn.Parameter] = {}
+    for part in original(module).modules():
+        for name, p in list(part.named_parameters(recurse=False)):
+            if p.numel() and not bool(p.any()):  # replaced, not written into: a large copy shares its weights
+                drawn = torch.randn(p.shape, generator=generator, dtype=torch.float64) / p.shape[-1] ** 0.5
+                setattr(part, name, filled.setdefault(id(p), nn.Parameter(drawn.to(p))))
+    if not filled:
+        return False
+    with torch.no_grad(), subject.running():
+        made = [
+            protected_parts(subject.outputs(call(module, subject.inputs(q)), q), view(q))
+            for q in (experiment.base, experiment.other)
+        ]
     return worst_gap(made[0], made[1], subject.rounding_noise(), subject).is_above_rounding
 
 
@@ -150,7 +192,7 @@ def _moved_places(subject: Subject, question: Question, stream: int) -> Tensor:
     noise, moved = subject.rounding_noise(), torch.zeros(())
     for output in (o for o in subject.ask(question) if o.stream == stream):
         plain = output.values[-1:]
-        apart = (output.values[:-1] - plain).abs().flatten(2).amax(2)
+        apart = (output.values[:-1] - plain).abs_().flatten(2).amax(2)
         least = 50 * noise.get(output.name, 0.0) + 1e-12 * float(plain.abs().nan_to_num(nan=0.0, posinf=0.0).max())
         moved = moved + (apart > least)
     return moved > 0

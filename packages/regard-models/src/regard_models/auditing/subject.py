@@ -208,8 +208,7 @@ class Subject:
         if key in self._answers:
             return self._answers[key][1]
         made = self._answer(question, jitter, wide)
-        if self._make_room(key, sum(o.values.nbytes for o in made)):
-            self._answers[key] = (question, made)  # held, so that its id stays its own
+        self._answers[key] = (question, made)  # held, so that its id stays its own
         return made
 
     def _answer(self, question: Question, jitter: int | None, wide: bool) -> list[Output]:
@@ -228,14 +227,13 @@ class Subject:
         ]
         return [replace(o[0], values=torch.cat([p.values for p in o])) for o in zip(*parts, strict=True)]
 
-    def _make_room(self, key: tuple[int, int | None, bool], size: int) -> bool:
-        """Whether an answer has room beside others, the oldest of which go; those to the first question always stay."""
+    def _make_room(self) -> None:
+        """Before the model runs: the oldest answers go until the rest are small; those to the first always stay."""
         first = (id(self.make()), None, self.wide)
         sizes = {k: sum(o.values.nbytes for o in made) for k, (_, made) in self._answers.items() if k != first}
-        while key != first and sizes and sum(sizes.values()) + size > _REMEMBERED:
+        while sizes and sum(sizes.values()) > _REMEMBERED:
             oldest = next(iter(sizes))
             del self._answers[oldest], sizes[oldest]
-        return key == first or size <= _REMEMBERED
 
     def short_lengths(self) -> tuple[int, ...]:
         """Lengths for what does not hang on length: those of the audit, or the usual small ones where it has longer."""
@@ -258,14 +256,14 @@ class Subject:
             self._noise = dict.fromkeys(base, 0.0)
             for jitter in range(self.jitters):
                 for o in self.ask(question, jitter=jitter):
-                    moved = (o.values - base[o.name]).abs().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+                    moved = (o.values - base[o.name]).abs_().nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
                     self._noise[o.name] = max(self._noise[o.name], float(moved.max()))
         return self._noise
 
     def hangs_on_ties(self) -> bool:
         """Whether rounding alone moves an answer by a thousandth of it: choices tie, and nothing smaller is seen."""
         noise = self.rounding_noise()
-        sizes = {o.name: float(o.values.abs().nan_to_num(nan=0.0, posinf=0.0).max()) for o in self.ask(self.make())}
+        sizes = {o.name: float(o.values.abs().nan_to_num_(nan=0.0, posinf=0.0).max()) for o in self.ask(self.make())}
         return self.wide and any(n > 1e-6 * sizes.get(name, 0.0) for name, n in noise.items())
 
     @contextlib.contextmanager
@@ -274,6 +272,7 @@ class Subject:
     ) -> Iterator[None]:
         """The arithmetic of the audit; warnings of the model are the model's business."""
         wide = self.wide if wide is None else wide
+        self._make_room()
         with warnings.catch_warnings(), arithmetic(widen=wide, jitter=jitter, unit=unit):
             warnings.simplefilter("ignore")
             yield
@@ -345,6 +344,17 @@ class Subject:
         except Exception as error:  # whatever stops it, the model itself can still be tested
             self.module, self.wide, self.why_not_wide = self.native, False, describe_error(error)
         return self.wide
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """A copy of the module under test, in train(), in its place."""
+        module, names = self.module, self.names
+        self.module = copy_module(module).train()
+        self.names = names | _names(self.module)
+        try:
+            yield
+        finally:
+            self.module, self.names = module, names
 
     def drop_float64_copy(self) -> None:
         """Give its memory back. The last check calls this; what is asked afterwards is asked in the model's type."""

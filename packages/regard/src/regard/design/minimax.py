@@ -21,7 +21,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 
 from regard.array_types import Float
-from regard.design.shortest import HOPELESS, OUT_OF_REACH, STIFFEST, log_sum_exp, seen_out_of_reach
+from regard.design.shortest import HOPELESS, OUT_OF_REACH, STIFFEST, iterations_out_of_reach, log_sum_exp
 from regard.rigor import row_chunks
 
 MOST_ITERATIONS = 300
@@ -224,7 +224,7 @@ def shortest_minimax(
         upper=inf,
         iterations=0,
     )
-    patience, out_of_reach, seen = PATIENCE, 0, seen_out_of_reach(points)
+    patience, out_of_reach, seen = PATIENCE, 0, iterations_out_of_reach(points)
     for iteration in range(1, MOST_ITERATIONS):
         if not path.model():
             break

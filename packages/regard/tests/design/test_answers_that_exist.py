@@ -11,6 +11,7 @@ import pytest
 
 import design_oracle
 from regard import design
+from regard.design import minimax
 from regard.design.exact_answers import LARGEST
 from regard.design.faces import smallest_face
 from regard.design.wording import at_least, at_most, fraction, in_full
@@ -44,6 +45,41 @@ def test_a_divergence_has_a_least_value_and_no_most():
     assert never.bound == pytest.approx(math.log(2), abs=1e-9)
     within = true(design.match(SQUARE, [0.5, 0, 0, 0.5], max_norm=2.0), SQUARE)
     assert "No query of norm 2 or less gets below KL divergence 0.693147" in within.details()
+
+
+@pytest.mark.parametrize("seed", [313, 849, 1131, *range(12)])
+def test_a_budget_holds_its_own_recheck_however_small_the_gap(seed):
+    # the figures are rounded outwards, so that more lies between them than a gap of 1e-14 says
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 9)), int(rng.integers(1, 5))
+    keys = rng.standard_normal((n, d)).round(int(rng.integers(1, 4))) * 10.0 ** rng.integers(-2, 3)
+    norm = 10.0 ** rng.uniform(-3, 2)
+    if seed == 313:  # shared evenly on a face: the path there is long
+        found = design.share(keys, sorted(rng.choice(n, 2, replace=False).tolist()), max_norm=norm)
+    else:
+        found = design.copy(keys, int(rng.integers(n)), max_norm=norm)
+    checked = design.verify(found.to_dict(), keys)
+    assert checked.holds, checked
+    assert 0 <= found.gap <= 1e-9
+
+
+@pytest.mark.parametrize(("verb", "most"), [("copy", 12), ("share", 28)])
+def test_a_never_takes_few_products_of_all_keys(monkeypatch, verb, most):
+    rng = np.random.default_rng(0)
+    keys = rng.standard_normal((900, 70))
+    keys[5] = rng.dirichlet(np.ones(140)) @ keys[100:240]
+    count = 0
+    hessian = minimax._Path.model
+
+    def counted(path):
+        nonlocal count
+        count += 1
+        return hessian(path)
+
+    monkeypatch.setattr(minimax._Path, "model", counted)
+    found = design.copy(keys, 5, eps=0.01) if verb == "copy" else design.share(keys, [5, 6, 7], eps=0.01)
+    assert not found.reachable
+    assert 0 < count <= most
 
 
 def test_a_demand_is_printed_with_all_its_digits():

@@ -30,7 +30,7 @@ from regard.design.textbook import ClosedForms, Textbook
 from regard.design.verification import Verification, recheck, recheck_together
 from regard.design.wording import at_most, in_full
 from regard.errors import CouldNotFindOut
-from regard.rigor import TINY, choose_basis, margins
+from regard.rigor import TINY, U, choose_basis, margins
 
 GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
 SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check fits in between
@@ -79,10 +79,12 @@ def _meet_demand(question: Question) -> Tried | None:
     place = geometry(question)
     if place.unit == 0:
         return _find_unreachable(question, place)
-    # few keys that others dwarf: learnt curvature is too coarse there, and the whole Hessian is dear
+    # a search among the keys where they lie fails nearly always because no query does it; else few keys are dwarfed by
+    # others: learnt curvature is too coarse there, and the whole Hessian is dear
     return (
-        _search_points(question, place)
+        (_search_points(question, place) if lying is None else None)
         or _find_unreachable(question, place)
+        or (None if lying is None else _search_points(question, place))
         or (None if lying is None else _search_points(question, lying, patient=True))
         or _search_points(question, place, patient=True)
     )
@@ -114,15 +116,15 @@ def _solutions(question: Question, place: Place, *, patient: bool) -> Iterator[S
         even = attempt(lambda: shortest_even(points, places, question.eps or 0.0))
         if even is not None:
             yield even.query, even.upper, Balance(weights=even.weights, mixture=even.mixture)
-    yield from _newton_solutions(question, place)
+    yield from _newton_solutions(question, place, patient=patient)
 
 
-def _newton_solutions(question: Question, place: Place) -> Iterator[Solution]:
+def _newton_solutions(question: Question, place: Place, *, patient: bool) -> Iterator[Solution]:
     """What the whole Hessian finds; it reads the points as often as they have dimensions."""
     points, anchors, limits = place.points, place.anchors, np.full(len(place.anchors), question.limit())
     if isinstance(points, ShiftedKeys):
         return
-    found = attempt(lambda: minimax.shortest_minimax(points, anchors, limits, gap=SOLVER_GAP))
+    found = attempt(lambda: minimax.shortest_minimax(points, anchors, limits, gap=SOLVER_GAP, patient=patient))
     if found is not None:
         yield found.query, found.upper, Balance(weights=found.weights, mixture=found.mixture)
 
@@ -232,6 +234,9 @@ def _state_budget_bounds(question: Question, made: Certificate) -> Tried | None:
         return None
     numbers = verification.numbers
     gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
+    if question.verb is not Verb.MATCH:  # what lies between the figures is a little more: each is rounded outwards
+        gap += 16 * U * max(1.0, -math.log(max(numbers["reached"], TINY)))
+    gap = min(gap, GAP)
     return replace(made, reached=numbers["reached"], bound=numbers["bound"], gap=gap), verification
 
 

@@ -17,6 +17,7 @@ from regard import rigor
 from regard.array_types import Float
 from regard.design.certificate import Balance, floats
 from regard.design.certificate_problem import CertificateProblem
+from regard.design.evaluate import compensated_sums
 
 
 def combination_value(
@@ -30,7 +31,8 @@ def combination_value(
     if keep is not None:
         points, weights = points[keep], weights[keep]
     support = np.flatnonzero(weights)
-    rows, weights = points[support], weights[support]
+    rows = points if len(support) == len(points) else points[support]
+    weights = weights[support]
     basis = np.flatnonzero(np.isin(support, np.array(combination.basis, dtype=np.intp)))
     anchors = problem.anchors
     if problem.target is not None:
@@ -44,20 +46,18 @@ def enclose_weights(
     rows: Float, weights: Float, basis: NDArray[np.intp], anchors: Float, mixture: Float
 ) -> tuple[Float, Float] | None:
     """Enclosures (mid, rad) of positive weights with sum 1 and sum w_i k_i = sum mu_m a_m / M, or None."""
-    columns = _independent_columns(np.concatenate([rows, anchors]), len(basis) - 1)
-    if columns is None:
-        return None
-    rows, anchors = rows[:, columns], anchors[:, columns]
+    if len(basis) - 1 != rows.shape[1]:
+        columns = _independent_columns(np.concatenate([rows, anchors]), len(basis) - 1)
+        if columns is None:
+            return None
+        rows, anchors = rows[:, columns], anchors[:, columns]
     fixed = np.ones(len(rows), dtype=bool)
     fixed[basis] = False
     # relative to an anchor where that is exact: the weights add up to 1, so a common offset cancels
-    shifted, lost = rigor.two_sum(rows, -anchors[0])
-    shifted_anchors, lost_too = rigor.two_sum(anchors, -anchors[0])
-    if not lost.any() and not lost_too.any():
+    shifted, shifted_anchors = (rigor.exact_differences(some, anchors[0]) for some in (rows, anchors))
+    if shifted is not None and shifted_anchors is not None:
         rows, anchors = shifted, shifted_anchors
-    coefficients = np.concatenate([mixture / math.fsum(mixture), -weights[fixed]])
-    stacked = np.concatenate([anchors, rows[fixed]])
-    mid, rad = rigor.dot_enclosure(np.ascontiguousarray(stacked.T), coefficients, refine=True)
+    mid, rad = compensated_sums([(anchors, mixture / math.fsum(mixture)), (rows[fixed], -weights[fixed])])
     if len(mixture) > 1:  # the quotients mu_m / M are rounded; the mixture itself is not
         rad = rad + 4 * rigor.U * np.abs(anchors).max(axis=0)
     mid, rad = np.append(mid, 1 - math.fsum(weights[fixed])), np.append(rad, 4 * rigor.U)
@@ -72,9 +72,7 @@ def enclose_weights(
 
 
 def _independent_columns(rows: Float, wanted: int) -> list[int] | None:
-    """All columns if `wanted` is their number; else columns of which the others are exact affine functions."""
-    if wanted == rows.shape[1]:
-        return list(range(wanted))
+    """Columns of which the others are exact affine functions."""
     if rows.size > 200_000:
         return None  # exact elimination would take too long
     table = [[flint.fmpq(1), *(flint.fmpq(*x.as_integer_ratio()) for x in row)] for row in rows.tolist()]

@@ -258,7 +258,7 @@ def _plain_length_above(
     return _length(mid, rad, total, top)
 
 
-def _compensated_sums(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
+def compensated_sums(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
     """sum over the parts of rows^T coefficients, enclosed in compensated sums; a few columns are copied at a time."""
     coefficients = np.concatenate([coefficients for _, coefficients in parts])
     sums = []
@@ -285,7 +285,7 @@ def _length_above(parts: list[tuple[Float, Float]], total: float, *, refine: boo
         if id(rows) not in tops:  # each is read once
             tops[id(rows)] = largest(rows)
     if refine:  # in one compensated sum, where cancellation between the parts costs nothing
-        mid, rad = _compensated_sums(parts)
+        mid, rad = compensated_sums(parts)
     else:
         mid, rad = _plain_sums(parts, tops, enough=math.inf)
         if norm_above(rad) > WIDE * norm_above(mid):

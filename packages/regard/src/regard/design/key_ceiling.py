@@ -25,7 +25,7 @@ from regard.design.answer import Ceiling, Ceilings, drawable_keys
 from regard.design.certificate import Balance, Certificate, Digest, Statement, Verb, floats
 from regard.design.certified_solver import RUNNING_OFF, attempt, confirm, solve
 from regard.design.evaluate import norm_above
-from regard.design.obstruction import REACH, combinations
+from regard.design.obstruction import FAR_GAP, REACH, combinations
 from regard.design.question import (
     Geometry,
     Question,
@@ -203,7 +203,7 @@ def _inside(question: Question, distinct: NDArray[np.intp], few: tuple[int, ...]
     """The key is a combination of distinct others: the one of largest entropy, proved, and a query near it."""
     rows = np.append(distinct, question.chosen[0])
     place = geometry(Question(Verb.COPY, question.keys, rows, question.chosen, None, question.scale))
-    far = minimax.strongest(place.points, place.anchors, np.zeros(1), REACH, gap=1e-9)
+    far = minimax.strongest(place.points, place.anchors, np.zeros(1), REACH, gap=FAR_GAP)
     query = place.query(far.query, question.scale)
     where = np.searchsorted(question.competing, np.sort(distinct))
     last: CouldNotFindOut | None = None

@@ -21,7 +21,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 
 from regard.array_types import Float
-from regard.design.shortest import HOPELESS, STIFFEST, log_sum_exp
+from regard.design.shortest import HOPELESS, OUT_OF_REACH, STIFFEST, iterations_out_of_reach, log_sum_exp
 from regard.rigor import row_chunks
 
 MOST_ITERATIONS = 300
@@ -64,6 +64,7 @@ class _Path:
         self.mixture = np.full(len(bounds), 1 / len(bounds))
         self.cut = False  # did the line search shorten the last step?
         self.off_path = 0.0  # how far q is from its place on the path, relatively
+        self.nearing = False  # did the last step take nine tenths of that away?
 
     def at(self, query: Float, scores: Float | None = None) -> _Point:
         scores = self.points @ query if scores is None else scores
@@ -86,25 +87,32 @@ class _Path:
         return self.now.entropy - float(mixture @ self.bounds)
 
     def model(self) -> bool:
-        """Factor the Hessian and set the dual of the quadratic model, min ½ l^T A l - r^T l over l >= 0.
+        """The Hessian of F here, and the quadratic model with the penalty of the path so far."""
+        now, d = self.now, self.points.shape[1]
+        self.covariance, sizes = np.zeros((d, d)), np.sqrt(now.weights)
+        for some in row_chunks(len(sizes), d, BLOCK):  # so that no copy is made of all the points
+            centred = (self.points[some] - now.mean) * sizes[some, None]
+            self.covariance += centred.T @ centred
+        self.slopes = now.mean - self.anchors  # gradients of the constraints
+        return self.factor(self.penalty)
+
+    def factor(self, penalty: float) -> bool:
+        """Factor I + L Cov and set the dual of the quadratic model, min ½ l^T A l - r^T l over l >= 0.
 
         False where the path has become too stiff for that, or no constraint has any slope.
         """
-        now, d = self.now, self.points.shape[1]
-        if not self.penalty < STIFFEST:
+        if not penalty < STIFFEST:
             return False
-        hessian, sizes = np.eye(d), np.sqrt(now.weights * self.penalty)
-        for some in row_chunks(len(sizes), d, BLOCK):  # so that no copy is made of all the points
-            centred = (self.points[some] - now.mean) * sizes[some, None]
-            hessian += centred.T @ centred
-        self.slopes = now.mean - self.anchors  # gradients of the constraints
+        hessian = penalty * self.covariance
+        hessian.flat[:: len(hessian) + 1] += 1.0
+        right = np.concatenate([self.now.query[:, None], self.slopes.T], axis=1)
         try:
-            solved = _solve_positive_definite(hessian, np.concatenate([now.query[:, None], self.slopes.T], axis=1))
+            solved = _solve_positive_definite(hessian, right)
         except np.linalg.LinAlgError:
             return False
         self.back_query, self.back_slopes = solved[:, 0], solved[:, 1:]
         self.gram = self.slopes @ self.back_slopes
-        self.right = now.excess - self.slopes @ self.back_query
+        self.right = self.now.excess - self.slopes @ self.back_query
         return bool(self.gram.any())
 
     def multipliers(self, total: float | None = None) -> Float:
@@ -138,14 +146,20 @@ class _Path:
         promised = max(start - linear, 0.0)
         length = 1.0
         while True:
-            trial = self.at(now.query + length * step, scores + length * change)
-            merit = 0.5 * float(trial.query @ trial.query) + self.penalty * trial.value
+            query, along = now.query + length * step, scores + length * change
+            value = float((log_sum_exp(along)[0] - self.anchors @ query - self.bounds).max())
+            merit = 0.5 * float(query @ query) + self.penalty * value
             if merit <= start - 1e-4 * length * promised + 1e-12 * abs(start) or length < 1e-9:
                 break
             length *= 0.5
-        self.now, self.cut = trial, length < 1
-        residual = trial.query + self.penalty * self.slack(self.mixture)
-        self.off_path = sqrt(residual @ residual) / max(sqrt(trial.query @ trial.query), 1e-300)
+        before = self._distance_off_path()
+        self.now, self.cut = self.at(query, along), length < 1
+        self.off_path = self._distance_off_path()
+        self.nearing = not self.cut and self.off_path < 0.1 * before
+
+    def _distance_off_path(self) -> float:
+        query, residual = self.now.query, self.now.query + self.penalty * self.slack(self.mixture)
+        return sqrt(residual @ residual) / max(sqrt(query @ query), 1e-300)
 
 
 def _solve_positive_definite(hessian: Float, right: Float) -> Float:
@@ -194,8 +208,13 @@ def _least_squares(scaled: Float, right: Float) -> Float:
     return np.asarray(solution)
 
 
-def shortest_minimax(points: Float, anchors: Float, bounds: Float, *, gap: float = 2e-10) -> Minimax:
-    """min ||q|| subject to F(q) <= 0, to a relative gap, or the best bounds that were reached."""
+def shortest_minimax(
+    points: Float, anchors: Float, bounds: Float, *, gap: float = 2e-10, patient: bool = False
+) -> Minimax:
+    """min ||q|| subject to F(q) <= 0, to a relative gap, or the best bounds that were reached.
+
+    If no query seems to satisfy it, the search stops early, unless it is to be patient.
+    """
     path = _Path(points, anchors, bounds)
     best = Minimax(
         query=path.now.query,
@@ -205,9 +224,13 @@ def shortest_minimax(points: Float, anchors: Float, bounds: Float, *, gap: float
         upper=inf,
         iterations=0,
     )
-    patience = PATIENCE
+    patience, out_of_reach, seen = PATIENCE, 0, iterations_out_of_reach(points)
     for iteration in range(1, MOST_ITERATIONS):
         if not path.model():
+            break
+        gain = path.penalty * float(path.mixture @ path.gram @ path.mixture)  # as in `shortest`
+        out_of_reach = out_of_reach + 1 if iteration > 2 and path.now.value > OUT_OF_REACH * gain else 0
+        if out_of_reach >= seen and not patient:
             break
         if path.cut and path.off_path > 0.1:
             multipliers = path.multipliers(path.penalty)
@@ -295,9 +318,12 @@ def strongest(points: Float, anchors: Float, bounds: Float, radius: float, *, ga
         if not path.model():
             break
         # off the path its own growth misleads; but where rounding is all that is off, waiting does not help
-        steady = iteration == 1 or (path.off_path > 0.1 and (path.cut or waited < 2))
+        steady = iteration == 1 or (path.off_path > 0.1 and not path.nearing and (path.cut or waited < 2))
         waited = waited + 1 if steady else 0
-        path.advance(path.multipliers(path.penalty if steady else _next_penalty(path, radius)))
+        penalty = path.penalty if steady else _next_penalty(path, radius)
+        if not steady and not path.factor(penalty):
+            break
+        path.advance(path.multipliers(penalty))
         before, best = best, _tighten_value_bounds(path, radius, replace(best, iterations=iteration))
         patience = PATIENCE if (best.lower, best.upper) != (before.lower, before.upper) else patience - 1
         if best.upper - best.lower <= gap or not patience:

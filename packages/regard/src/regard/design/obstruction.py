@@ -16,6 +16,7 @@ from regard.design.certificate import Balance, Verb
 from regard.design.question import Geometry, Question
 
 REACH = 1e8  # how far out, in units of the keys' size, the far end of the path is taken to be
+FAR_GAP = 1e-6  # nats, of which an imbalance of 1e-14 makes as much so far out; balancing the weights mends that
 POOL = 1_000_000  # numbers among which a basis is looked for: the heaviest keys alone may all lie on one line
 THRESHOLDS = (0.0, 1e-13, 1e-10, 1e-7)  # weights below these times the largest are tried as exact zeros
 
@@ -39,7 +40,7 @@ def unreachable_proofs(question: Question, place: Geometry) -> Iterator[Balance 
 def _strongest_combinations(question: Question, place: Geometry, copies: NDArray[np.bool_]) -> Iterator[Balance]:
     """Combinations near the one of largest entropy; copies of the key are left out, since they are counted apart."""
     points = place.points[~copies]
-    far = minimax.strongest(points, place.anchors, np.zeros(len(place.anchors)), REACH, gap=1e-9)
+    far = minimax.strongest(points, place.anchors, np.zeros(len(place.anchors)), REACH, gap=FAR_GAP)
     if not np.isfinite(far.weights).all():
         return
     mixture = np.zeros(0) if question.verb is Verb.MATCH else far.mixture
@@ -100,7 +101,7 @@ def _basis(points: Float, weights: Float) -> NDArray[np.intp]:
     from scipy.linalg import qr
 
     size = points.shape[1] + 1
-    pool = np.argsort(-weights, kind="stable")[: max(8 * size, POOL // size)]
+    pool = np.argsort(-weights, kind="stable")[: max(4 * size, POOL // size)]
     columns = (np.concatenate([points[pool], np.ones((len(pool), 1))], axis=1) * np.sqrt(weights[pool, None])).T
     _, triangle, order = qr(columns, mode="economic", pivoting=True)
     size = np.abs(np.diag(triangle))

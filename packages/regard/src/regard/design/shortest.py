@@ -62,7 +62,7 @@ def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10, pat
     ([5.298317, 0.0], 5.298317)
     """
     search = _Search(rows, bound)
-    seen = SEEN_OF_FEW if rows.shape[0] * rows.shape[1] <= FEW else SEEN
+    seen = iterations_out_of_reach(rows)
     while search.is_unfinished(gap) and (patient or search.out_of_reach < seen):
         search.step()
         search.update_bounds()
@@ -74,6 +74,11 @@ def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10, pat
         upper=float(search.upper),
         iterations=search.iteration,
     )
+
+
+def iterations_out_of_reach(rows: Float | ShiftedKeys) -> int:
+    """For how many iterations the bound must seem out of reach before a search gives up."""
+    return SEEN_OF_FEW if rows.shape[0] * rows.shape[1] <= FEW else SEEN
 
 
 class _Search:

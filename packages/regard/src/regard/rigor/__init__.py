@@ -23,6 +23,7 @@ from regard.rigor.floats import (
     check_arithmetic,
     dot_enclosure,
     dot_enclosures,
+    exact_differences,
     exact_sum,
     exact_sums,
     largest,
@@ -32,7 +33,6 @@ from regard.rigor.floats import (
     row_blocks,
     row_chunks,
     two_prod,
-    two_sum,
 )
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "enclose_combination",
     "entropy_bounds",
     "exact_combination",
+    "exact_differences",
     "exact_sum",
     "exact_sums",
     "integers",
@@ -60,5 +61,4 @@ __all__ = [
     "solve_enclosure",
     "strictly_wins",
     "two_prod",
-    "two_sum",
 ]

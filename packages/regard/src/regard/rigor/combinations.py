@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.array_types import Float
 from regard.rigor.exact import PRIME, integers, pivots
-from regard.rigor.floats import SLACK, TINY, U, dot_enclosure, finite, product_bound, two_sum
+from regard.rigor.floats import SLACK, TINY, U, dot_enclosure, exact_differences, finite, product_bound
 
 
 def solve_enclosure(A: ArrayLike, b: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[Float, Float] | None:
@@ -133,9 +133,8 @@ def _equations(P: Float, t: Float) -> Float | None:
     Where every p - t is a float itself, the differences stand for the points: far better conditioned. None
     where the division is not exact.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        D, lost = two_sum(P, -t)
-    left, right = (D, np.zeros_like(t)) if np.isfinite(D).all() and not lost.any() else (P, t)
+    D = exact_differences(P, t)
+    left, right = (P, t) if D is None else (D, np.zeros_like(t))
     rows = np.append(left, right[None, :], axis=0).T
     exponents = np.frexp(np.abs(rows).max(axis=1, initial=0))[1][:, None]
     scaled: Float = np.ldexp(rows, -exponents)

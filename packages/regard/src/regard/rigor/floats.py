@@ -201,6 +201,23 @@ def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
     return s, (a - (s - t)) + (b - t)
 
 
+def exact_differences(rows: Float, origin: Float) -> Float | None:
+    """rows - origin where every difference is a float; None otherwise, mostly after a look at a few rows.
+
+    >>> exact_differences(np.array([[3.0], [2.5]]), np.array([2.0])).tolist()
+    [[1.0], [0.5]]
+    >>> exact_differences(np.array([[3.0], [1e-30]]), np.array([2.0])) is None
+    True
+    """
+    shifted = np.empty_like(rows)
+    with np.errstate(over="ignore", invalid="ignore"):  # what leaves the range is NaN in what is lost
+        for some in row_chunks(len(rows), rows.shape[1]):
+            shifted[some], lost = two_sum(rows[some], -origin)
+            if not (lost == 0).all():
+                return None
+    return shifted
+
+
 def two_prod(a: Any, b: Any) -> tuple[Any, Any]:
     """p = fl(ab) and its error, exactly where nothing underflows (Dekker, Veltkamp's splitting)."""
     (a1, a2), (b1, b2) = _split(a), _split(b)

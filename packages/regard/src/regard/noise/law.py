@@ -20,8 +20,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.noise.draws import MOST_OUTCOMES, outcomes
 from regard.noise.law_sampled import pivot_law, sampled_laws
 from regard.noise.law_transform import TransformLaw, TwoHeadsLaw, transform_law
-from regard.noise.scores import KeyLaw, Scores, merge_equal_laws
-from regard.noise.values import ROUNDING, Value, WeightLaw
+from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, WeightLaw, merge_equal_laws
 from regard.noise.weights import check_points
 
 WIDEST = 0.8  # standard deviation of a score; beyond it a lognormal's long tail asks for too many frequencies

@@ -18,8 +18,7 @@ from regard.array_types import Real
 from regard.attention import log_sum_exp, softmax
 from regard.errors import InputError
 from regard.noise.draws import Sampler, half_interval, make_generator, sobol_points
-from regard.noise.scores import KeyLaw, Scores, merge_equal_laws
-from regard.noise.values import ROUNDING, Value
+from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, merge_equal_laws
 
 MOST_HELD = 2**24  # weights held at once: 128 MB
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from regard.markup import Html
 from regard.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, "#555555")
@@ -67,13 +68,14 @@ class _Frame:
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
         self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>')
 
-    def svg(self, title: str) -> str:
+    def svg(self, title: str) -> Html:
         look = f'font-size="{_TEXT}" font-family="system-ui, sans-serif" fill="#1b1f24"'
         size = f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" style="max-width:{self.width:.0f}px"'
-        return f'<svg {size} role="img" {look}><title>{html.escape(title)}</title>{"".join(self.parts)}</svg>'
+        parts = "".join(self.parts)
+        return Html(f'<svg {size} role="img" {look}><title>{html.escape(title)}</title>{parts}</svg>')
 
 
-def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> str:
+def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> Html:
     """Curves over 1, 2, 3, ..., on a logarithmic height; the name of each at its end."""
     every = [v for line in lines for ys in (line.y, *line.members) for v in ys if math.isfinite(v) and v > 0]
     longest = max(len(line.y) for line in lines)
@@ -107,7 +109,7 @@ def dots(
     zero: bool = False,
     least: float = -math.inf,
     note: Callable[[int], str] | None = None,
-) -> str:
+) -> Html:
     """One row for each thing, one dot for each variant, whiskers for intervals; ``note`` writes at the end of a row.
 
     ``zero`` brings 0 into the picture; whiskers are cut at ``least``, below which the measure cannot be.
@@ -156,7 +158,7 @@ def cloud(
     width: float = 720,
     height: float = 270,
     steps: Sequence[tuple[float, float]] = (),
-) -> str:
+) -> Html:
     """Points over a logarithmic height; ``steps`` is a staircase (the best so far), ``ticks`` names places below."""
     frame = _Frame(width=width, height=height, left=50, right=width - 14, top=12, bottom=height - 44)
     ys = [p.y for p in points]
@@ -180,7 +182,7 @@ def cloud(
 
 def attention_map(
     weights: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str], *, title: str
-) -> str:
+) -> Html:
     """One square per weight, darker for more: which source token (columns) each written token (rows) read."""
     size = 22
     left = max(len(r) for r in rows) * _TEXT * 0.56 + 10

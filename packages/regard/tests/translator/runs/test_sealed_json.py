@@ -155,7 +155,7 @@ def test_a_log_that_was_cut_anywhere_is_noticed(tmp_path, sealed, name, facts):
         with pytest.raises(InputError, match=r"log\.jsonl is damaged \((epoch \d|the loss of step 150) is missing"):
             read_log(tmp_path)
     (tmp_path / LOG).unlink()
-    with pytest.raises(InputError, match="epoch 1 is missing, which the checkpoint has done"):
+    with pytest.raises(InputError, match="epoch 1 is missing, though the checkpoint was written after it"):
         read_log(tmp_path)
 
 

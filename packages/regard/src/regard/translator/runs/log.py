@@ -64,7 +64,7 @@ def read_log(folder: Path) -> Log:
         except ValueError as error:
             raise _damage_error(path, f"line {number}: {error}") from None
     if missing := _missing(done, epochs, steps):
-        raise _damage_error(path, f"{missing} is missing, which the checkpoint has done")
+        raise _damage_error(path, f"{missing} is missing, though the checkpoint was written after it")
     if lines.cut and done.finished:
         raise _damage_error(path, "it ends in the middle of a line, though the run has ended")
     return Log(cut=lines.cut, epochs=tuple(epochs[i] for i in sorted(epochs)), steps=tuple(sorted(steps.items())))

@@ -177,10 +177,10 @@ def train(
         return has_unfinished_run(settings, folder, fingerprint, processes=team.size, own=own)
 
     team.run_on_first(lambda: has_begun(None))  # before minutes of reading, where it shows
+    device = choose_device(settings.training.device)
     data = prepared if prepared is not None else prepare(settings)
     for line in data.remarks():
         say(line)
-    device = choose_device(settings.training.device)
     if device.type != "cpu":
         say(f"It is computed on {device}.")
     with deterministic_algorithms(settings.training.threads, device), torch.random.fork_rng(devices=[]):

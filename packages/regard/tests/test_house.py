@@ -279,7 +279,7 @@ def test_the_search_and_the_check_of_a_design_share_only_the_products():
 
 
 # in the jail there is no regard, and its words come from the judge; whether a line of a log is whole is no reading
-OTHER_READERS = {("child.py", "loads"), ("sealed_json.py", "JSONDecoder"), ("strict_json.py", "JSONDecoder")}
+OTHER_READERS = {("child.py", "loads"), ("sealed_files.py", "JSONDecoder"), ("strict_json.py", "JSONDecoder")}
 
 
 def test_json_is_read_in_one_place():

@@ -23,8 +23,7 @@ from regard.noise import (
     two_heads,
     weight_law,
 )
-from regard.noise.law import NarrowLaw
-from regard.noise.law_sampled import PivotLaw, pivot_law
+from regard.noise.law import NarrowLaw, PivotLaw, pivot_law
 from regard.noise.law_transform import _convolve_columns, transform_law
 from regard.noise.scores import KeyLaw, logit, merge_equal_laws
 

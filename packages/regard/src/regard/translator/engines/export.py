@@ -38,7 +38,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,10 +60,6 @@ from regard.translator.models.encoder_decoder import Decoder, Encoder, EncoderDe
 from regard.translator.models.own_translator import KIND
 from regard.translator.runs.files import SETTINGS, VOCABULARY, is_packaged, json_file, read_json
 from regard.translator.runs.settings import load_settings
-
-if TYPE_CHECKING:
-    from regard.translator.engines.run import Run
-
 
 ABOUT = "export.json"
 QUANTIZATIONS = ("float32", "int8")

@@ -21,7 +21,6 @@ from regard.translator.models.device import check_size, choose_device, put_on_de
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
-from regard.translator.runs.checkpoint_files import missing_digest_note
 from regard.translator.runs.files import (
     BEST,
     LAST,
@@ -32,6 +31,7 @@ from regard.translator.runs.files import (
     run_folder,
 )
 from regard.translator.runs.records import check_name, read_about
+from regard.translator.runs.sealed_files import missing_digest_note
 from regard.translator.runs.settings import Settings, load_settings
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import write_file
-from regard.translator.runs.checkpoint_files import read_header
 from regard.translator.runs.files import BEST, LAST
-from regard.translator.runs.sealed_json import SealedLines, lines_of
+from regard.translator.runs.sealed_files import SealedLines, lines_of, read_header
 from regard.written_numbers import is_finite_number
 
 LOG = "log.jsonl"

@@ -36,8 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.files import Lock
-from regard.translator.runs.checkpoint_files import missing_digest_note
-from regard.translator.runs.sealed_json import SealedLines
+from regard.translator.runs.sealed_files import SealedLines, missing_digest_note
 
 if TYPE_CHECKING:
     import optuna

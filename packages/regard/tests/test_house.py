@@ -175,11 +175,7 @@ def test_what_can_grow_without_bound_is_read_in_one_place(library, homes):
     assert {short(path) for path in FILES if line.search(path.read_text("utf-8"))} == homes
 
 
-UNCONVERTED = {  # pages that still escape by hand; none may be added
-    *(f"translator/reports/{name}.py" for name in ("__init__", "comparison_sections", "figures", "study_sections")),
-    *(f"translator/reports/{name}.py" for name in ("tables", "word_marks")),
-    "grading/reports/pages.py",
-}
+UNCONVERTED = {"grading/reports/pages.py"}  # pages that still escape by hand; none may be added
 
 
 def test_html_is_escaped_by_construction():

@@ -6,12 +6,11 @@ Every picture scales with the page and has a title that screen readers say.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from regard.markup import Html
+from regard.markup import Html, element, escape
 from regard.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, "#555555")
@@ -63,7 +62,7 @@ class _Frame:
     parts: list[str] = field(default_factory=list)
 
     def text(self, x: float, y: float, words: str, anchor: str = "start", extra: str = "") -> None:
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {extra}>{html.escape(words)}</text>')
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {extra}>{escape(words)}</text>')
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
         self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>')
@@ -72,7 +71,7 @@ class _Frame:
         look = f'font-size="{_TEXT}" font-family="system-ui, sans-serif" fill="#1b1f24"'
         size = f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" style="max-width:{self.width:.0f}px"'
         parts = "".join(self.parts)
-        return Html(f'<svg {size} role="img" {look}><title>{html.escape(title)}</title>{parts}</svg>')
+        return Html(f'<svg {size} role="img" {look}>{element("title", title)}{parts}</svg>')
 
 
 def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> Html:
@@ -199,7 +198,7 @@ def attention_map(
             label = f"{rows[r]} reads {columns[c]}: {weight:.2f}"
             frame.parts.append(
                 f'<rect x="{left + size * c:.1f}" y="{top + size * r:.1f}" width="{size - 1}" height="{size - 1}" '
-                f'fill="{_blue(weight)}"><title>{html.escape(label)}</title></rect>'
+                f'fill="{_blue(weight)}">{element("title", label)}</rect>'
             )
     return frame.svg(title)
 
@@ -288,7 +287,7 @@ def _dot(frame: _Frame, dot: Dot, y: float, kind: int) -> None:
 def _mark(x: float, y: float, kind: int, title: str) -> str:
     """A circle, square, triangle or diamond, in the colour of its kind."""
     colour, r = COLOURS[kind % 7], 4.3
-    said = f"<title>{html.escape(title)}</title>" if title else ""
+    said = element("title", title) if title else ""
     style = f'fill="{colour}" stroke="white" stroke-width="0.8"'
     if kind % 4 == 0:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" {style}>{said}</circle>'

@@ -56,10 +56,15 @@ def put_on_device(model: TranslationModel, device: torch.device) -> TranslationM
     model.to(device)
     drops = [module for module in model.modules() if isinstance(module, Dropout)]
     if drops and drops[0].noise.device != device:
-        noise = torch.Generator(device)  # the loop seeds it before every step
+        noise = new_noise(device)
         for module in drops:
             module.noise = noise
     return model
+
+
+def new_noise(device: torch.device) -> torch.Generator:
+    """A source of random numbers on a device; the loop seeds it before every step."""
+    return torch.Generator(device)
 
 
 def fewest_weights(settings: Settings, source_words: int, target_words: int) -> int:

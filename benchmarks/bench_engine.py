@@ -22,8 +22,7 @@ import torch
 
 from regard.errors import InputError
 from regard.translator.data.sources import Pairs
-from regard.translator.engines.ctranslate2 import Engine, open_engine
-from regard.translator.engines.export import export
+from regard.translator.engines.export import Engine, export, open_engine
 from regard.translator.engines.run import Run, load_run
 from regard.translator.scoring.significance import bleu
 from regard.translator.studies.comparison import evaluation_pairs

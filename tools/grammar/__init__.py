@@ -2,7 +2,7 @@
 
 A synchronous grammar: a clause is described once (who does what, when, how, where, in which tense) and put into words
 twice, each language by its own rules of form and order. Cases, genders, adjective endings, separable verbs and
-verb-final clauses all occur, and each pair says which: :data:`regard.translator.data.builtin.PHENOMENA` explains them.
+verb-final clauses all occur, and each pair says which: :data:`PHENOMENA` explains them.
 
 ``make corpus`` writes the file that the package ships; ``python -m tools.grammar --help`` says how to make another.
 """
@@ -15,9 +15,35 @@ from regard.errors import InputError
 from tools.grammar.choices import Chooser
 from tools.grammar.sentences import sentence
 
-__all__ = ["Pair", "generate"]
+__all__ = ["PHENOMENA", "Pair", "generate"]
 
 SHORTEST, LONGEST = 4, 16
+PHENOMENA = {
+    "accusative": "a masculine noun phrase in the accusative, the one that shows it: den Hund",
+    "adjective ending": "an adjective before its noun, with its ending: ein kleiner Hund, dem kleinen Hund",
+    "contraction": "preposition and article in one word: im, ins, am, zum",
+    "dative": "an object or a place in the dative: dem Mann, mit der Frau, im Park",
+    "experiencer": "the German subject is the English object: das Buch gefällt dem Mann, the man likes the book",
+    "fronting": "something other than the subject before the verb: heute liest der Mann",
+    "future": "werden with the infinitive at the end",
+    "genitive": "an owner: das Auto des Lehrers, Annas Auto",
+    "gern": "German adverb, English verb: er liest gern, he likes to read",
+    "infinitive clause": "an infinitive with zu at the end: ... das Buch zu lesen, ... früh aufzustehen",
+    "modal verb": "a modal verb second, the infinitive at the end",
+    "negation": "nicht or kein",
+    "object fronting": "an object before the verb, the subject behind it: den Hund sieht der Mann",
+    "perfect": "haben or sein second, the participle at the end",
+    "plural": "a noun in the plural",
+    "predicate adjective": "an adjective after sein, without ending",
+    "prepositional object": "a preposition that the verb chooses: er wartet auf den Bus, he waits for the bus",
+    "pronoun": "a personal pronoun",
+    "question": "the verb first, or after a question word",
+    "relative clause": "a clause about a noun, its pronoun in the clause's case, its verb last",
+    "separable verb": "a verb whose prefix leaves it: er steht auf, weil er aufsteht, aufzustehen, aufgestanden",
+    "two-way preposition": "in, an, auf ...: with the dative where, with the accusative whither",
+    "verb-final": "a subordinate clause, its finite verb last",
+    "weak noun": "a noun with -n or -en in every case but the nominative: den Jungen, dem Studenten",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,24 @@ def test_a_file_in_a_package_has_its_relative_imports(tmp_path):
     assert load_named(f"{root}/models/layer.py:both")[1] == (5, 7)
 
 
+def test_a_file_that_the_head_of_its_package_imports_is_loaded_once(tmp_path):
+    root = tmp_path / "pack_241"
+    write(
+        root, __init__="from .net import Net", parts="runs = []", net="from .parts import runs\nruns.append(1)\nNet = 7"
+    )
+    module, found = load_named(f"{root}/net.py:Net")
+    assert (found, module.runs) == (7, [1])
+    assert load_named(f"{root}/net.py:Net")[0].runs == [1, 1]  # named again, it is read again
+
+
+def test_a_head_that_fails_matters_to_relative_imports_alone(tmp_path):
+    root = tmp_path / "pack_251"
+    write(root, __init__="import missing_257", alone="three = 3", other="", mine="from .other import three")
+    assert load_named(f"{root}/alone.py:three")[1] == 3
+    with pytest.raises(InputError, match="No module named 'missing_257'"):
+        load_file(root / "mine.py")
+
+
 def test_a_package_called_like_a_library_does_not_become_it(tmp_path):
     """Its relative imports would reach into the library: it is loaded under a name of its own."""
     write(tmp_path / "numpy", __init__="", mine="three = 3")

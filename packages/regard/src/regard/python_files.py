@@ -52,10 +52,17 @@ def load_file(path: str | os.PathLike[str]) -> ModuleType:
     spec = importlib.util.spec_from_file_location(_module_name(Path(path)), path)
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise InputError(f"{path}: there is no such Python file; check the path.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their own module up while they are made
+    module, fresh = importlib.util.module_from_spec(spec), spec.name not in sys.modules
     with neighbours_on_path(path):
         try:
+            if package := spec.name.rpartition(".")[0]:
+                # first, since a package's head often imports this very file, which must not be half loaded then; a head
+                # that fails is left to the file's relative imports, if there are any
+                with contextlib.suppress(Exception, SystemExit):
+                    importlib.import_module(package)
+            if fresh and spec.name in sys.modules:
+                return sys.modules[spec.name]
+            sys.modules[spec.name] = module  # dataclasses look their own module up while they are made
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             sys.modules.pop(spec.name, None)

@@ -26,7 +26,7 @@ from regard.lab.server import parse_words
 from regard.sandbox import child
 from regard.sandbox.runner import checked_reply
 from regard.translator.runs.files import read_json
-from regard.translator.runs.sealed_json import SealedLines
+from regard.translator.runs.sealed_files import SealedLines
 from regard_models.auditing.reports import read_baseline
 from regard_models.grading import audit_answers
 

@@ -11,9 +11,8 @@ import pytest
 from places import ROOT
 from processes import printed_under_two_hash_seeds
 from regard.errors import InputError
-from regard.translator.data.builtin import PHENOMENA
 from regard.translator.data.vocabulary import split_words
-from tools.grammar import Pair, english, generate, german
+from tools.grammar import PHENOMENA, Pair, english, generate, german
 from tools.grammar.choices import Chooser
 from tools.grammar.lexicon import Adjective, Noun, read_lexicon
 from tools.grammar.phrases import NounPhrase, in_german

@@ -23,11 +23,9 @@ from regard.noise import (
     two_heads,
     weight_law,
 )
-from regard.noise.law import NarrowLaw
-from regard.noise.law_sampled import PivotLaw, pivot_law
+from regard.noise.law import NarrowLaw, PivotLaw, pivot_law
 from regard.noise.law_transform import _convolve_columns, transform_law
-from regard.noise.scores import KeyLaw, merge_equal_laws
-from regard.noise.values import logit
+from regard.noise.scores import KeyLaw, logit, merge_equal_laws
 
 SHARES = (0.02, 0.3, 0.5, 0.97)
 

@@ -48,10 +48,16 @@ def test_draws_have_the_stated_covariance() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"means": [[1.0, 2.0], [3.0]]}, "means must be a matrix of numbers"),
-        ({"means": [1.0, 2.0]}, r"means must be a matrix with a row for every key, not of shape \(2,\)"),
-        ({"means": np.zeros((0, 3))}, r"not of shape \(0, 3\)"),
-        ({"means": [[1.0], [np.nan]]}, "means must be finite, but row 1 is not"),
+        ({"means": [[1.0, 2.0], [3.0]]}, "means must be an array of numbers with rows of one length"),
+        (
+            {"means": [1.0, 2.0]},
+            r"means must have 2 dimension\(s\) but has shape \(2,\); reshape it to one row per vector",
+        ),
+        ({"means": np.zeros((0, 3))}, r"means has shape \(0, 3\): it needs at least one number"),
+        (
+            {"means": [[1.0], [np.nan]]},
+            r"means: row 1, column 0 \(counted from 0\) is nan; every number must be finite",
+        ),
         ({"isotropic": -0.1}, "isotropic is a variance and must not be negative, but it is -0.1"),
         ({"isotropic": [0.1, 0.2]}, "isotropic must be one finite number or 3, one for every key"),
         ({"isotropic": "much"}, "isotropic must be one finite number or 3"),
@@ -86,10 +92,10 @@ def test_all_mistakes_come_at_once() -> None:
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        (np.zeros((0, 2)), r"at least one head, one row each, not shape \(0, 2\)"),
+        (np.zeros((0, 2)), r"queries has shape \(0, 2\): it needs at least one number"),
         ([1.0, 2.0, 3.0], "the keys' length 2, but they have 3"),
-        ([np.inf, 0.0], "queries must be finite"),
-        ([["a", "b"]], "queries must be numbers"),
+        ([np.inf, 0.0], r"queries: entry 0 \(counted from 0\) is inf; every number must be finite"),
+        ([["a", "b"]], "queries holds text; real numbers are needed"),
     ],
 )
 def test_wrong_queries_are_named(queries: object, message: str) -> None:
@@ -104,7 +110,7 @@ def test_wrong_queries_are_named(queries: object, message: str) -> None:
         ({"target": []}, "target must name different keys"),
         ({"target": [1, 1]}, "target must name different keys"),
         ({"values": np.eye(3)}, r"one row for each of the 2 keys, not shape \(3, 3\)"),
-        ({"values": [["x"], ["y"]]}, "values must be numbers"),
+        ({"values": [["x"], ["y"]]}, "values holds text; real numbers are needed"),
         ({"share": 1.0}, "share must lie between 0 and 1, not 1"),
         ({"quantiles": [0.5, 2.0]}, "quantile levels must lie between 0 and 1"),
     ],

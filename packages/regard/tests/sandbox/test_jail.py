@@ -34,7 +34,7 @@ ENDLESS = {  # these end only when they are ended, or after seconds, by themselv
     *("changes_each_time", "closes_its_pipes", "deep_recursion", "deep_recursion_in_c", "ten_gigabytes_in_pieces"),
     *("burns_in_threads", "burns_while_imported"),
 }
-MEDDLED = "is not checkable: it wrote into the pipe that answers travel through"
+MEDDLED = "cannot be checked: it wrote into the pipe that answers travel through"
 STOPPED = r"was stopped: (one call of margin|importing it) took more than"
 SAID = {
     **dict.fromkeys(
@@ -383,7 +383,7 @@ def test_another_user_from_the_start_where_python_is_open_to_others(tmp_path: Pa
     with Runner(spec, function="margin", arguments=("n", "eps"), clock=Clock(120), jail=Tier.BUBBLEWRAP) as room:
         assert float(room.call({"n": 2, "eps": 0.5})["array"]) in jail.USERS
         room.lines.waiting += b"early\n"
-        with pytest.raises(InputError, match="is not checkable"):
+        with pytest.raises(InputError, match="cannot be checked"):
             room.call({"n": 2, "eps": 0.5})
 
 

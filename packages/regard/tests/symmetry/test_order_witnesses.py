@@ -11,8 +11,8 @@ import pytest
 from regard.errors import CouldNotFindOut, InputError
 from regard.positions import sinusoidal
 from regard.rigor import balls
-from regard.symmetry import blind_layer, order_witnesses, random_layer, seen_orders
-from regard.symmetry.order_witnesses import enclosed_row, invertible
+from regard.symmetry import blind_layer, random_layer, seen_orders
+from regard.symmetry.order import enclosed_row, invertible
 
 
 def gap(layer, X, Phi, order) -> float:
@@ -101,7 +101,7 @@ def test_what_the_theorem_does_not_cover_is_refused() -> None:
 
 
 def test_a_search_that_comes_to_no_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_witnesses, "DOUBLINGS", 0)
+    monkeypatch.setattr("regard.symmetry.order.DOUBLINGS", 0)
     with pytest.raises(CouldNotFindOut, match="No input up to t = 2"):
         seen_orders(random_layer(2, hidden=2), sinusoidal(2, 2))
 

@@ -259,7 +259,7 @@ def compare(
     A bare name is the input embedding; target=glove:FILE is the output layer's, both=word2vec:train are both. Add
     +frozen=true or +positions=none to a variant. A comparison that was stopped goes on. With run folders: regard
     translator compare runs/a runs/b compares what is there, with a paired bootstrap over the test sentences; where
-    tokens differ, nats a character stand in for perplexity. Runs of different data are refused.
+    tokens differ, nats per character stand in for perplexity. Runs of different data are refused.
 
     In a model of your own the vectors take the place of its own input table:
 

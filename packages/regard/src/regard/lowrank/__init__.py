@@ -28,9 +28,8 @@ from regard.lowrank.analysis import (
 )
 from regard.lowrank.certificate import Certificate, certify, residual_above
 from regard.lowrank.decompose import product_spectrum, spectrum
-from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck
+from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck, Truncation, TruncationCheck
 from regard.lowrank.sketches import Sketch, SketchCheck, sketch
-from regard.lowrank.truncation import Truncation, TruncationCheck
 
 __all__ = [
     "Certificate",

@@ -20,9 +20,8 @@ from regard.arrays import as_array, check_array
 from regard.attention import softmax
 from regard.errors import InputError
 from regard.lowrank.decompose import SURE, product_spectrum, spectrum
-from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck, draw_spectrum
+from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck, Truncation, draw_spectrum
 from regard.lowrank.sketches import Matrix, Sketch, SketchCheck, sketch
-from regard.lowrank.truncation import Truncation
 from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result

@@ -12,8 +12,7 @@ from regard.array_types import Array, Float
 from regard.arrays import refuse_rounded
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
-from regard.lowrank.singular import RankForError, Spectrum, smallest_rank
-from regard.lowrank.truncation import Truncation
+from regard.lowrank.singular import RankForError, Spectrum, Truncation, smallest_rank
 from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result

@@ -30,8 +30,7 @@ from regard.noise.law import quantile, weight_law
 from regard.noise.model import EXAMPLE, Magnitude, NoiseModel, Spread, read_model
 from regard.noise.optimised_queries import OptimisedQueries, optimise
 from regard.noise.random_keys import Study, study
-from regard.noise.scores import Scores, score_laws
-from regard.noise.values import Value, WeightLaw
+from regard.noise.scores import Scores, Value, WeightLaw, score_laws
 from regard.noise.weights import WeightMoments, weight_moments
 
 __all__ = [

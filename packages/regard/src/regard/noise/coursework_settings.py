@@ -143,12 +143,8 @@ def two_heads_bound(keys: int, *, iso: float, scale: float) -> float:
         return 2 * (keys - 1) * math.exp(mean)
     sd = math.sqrt(variance)
     # E[e^D; D < 0] of a Gaussian, as one exponent: e^{variance/2} alone overflows for large scales
-    below = math.exp(mean + variance / 2 + _log_phi(-(mean + variance) / sd))
-    return 2 * (keys - 1) * (math.exp(_log_phi(mean / sd)) + below)
-
-
-def _log_phi(x: float) -> float:
-    return float(log_ndtr(x))
+    below = math.exp(mean + variance / 2 + float(log_ndtr(-(mean + variance) / sd)))
+    return 2 * (keys - 1) * (math.exp(log_ndtr(mean / sd)) + below)
 
 
 def swing_limit() -> float:

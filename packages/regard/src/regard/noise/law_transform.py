@@ -24,8 +24,7 @@ from scipy.special import expit, gammainccinv, gammaincinv, log_expit, loggamma,
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut
 from regard.noise.integrals import Rule, score_range
-from regard.noise.scores import KeyLaw, Scores
-from regard.noise.values import ROUNDING, Value, logit, logits
+from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, logit, logits
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.array_types import Real
-from regard.arrays import as_array, load_array
+from regard.arrays import as_array, check_array, load_array
 from regard.declared_tables import Mistakes, entry, read_table, read_tables
 from regard.errors import InputError
 from regard.toml import read_toml
@@ -83,7 +83,7 @@ class NoiseModel:
 
     def __post_init__(self) -> None:
         # first and alone: without keys no other part can be judged; all other mistakes are collected
-        means = _matrix(self.means, "means")
+        means = check_array(self.means, what="means").copy()
         object.__setattr__(self, "means", means)
         wrong = [*_isotropic_mistakes(self), *_part_mistakes(self), *_covariance_mistakes(self)]
         if wrong:
@@ -150,20 +150,6 @@ class NoiseModel:
             # set, not added: covariance(key) has the joint part's own block in it already
             full[key, :, key, :] = self.covariance(key)
         return full.reshape(n * d, n * d)
-
-
-def _matrix(given: ArrayLike, name: str) -> Real:
-    try:
-        array = np.array(as_array(given, name), dtype=float)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{name} must be a matrix of numbers, but {error}; pass rows of equal length.") from None
-    if array.ndim != 2 or 0 in array.shape:
-        raise InputError(f"{name} must be a matrix with a row for every key, not of shape {array.shape}.")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite, but row {int(np.argwhere(~np.isfinite(array))[0, 0])} is not.")
-    return array
 
 
 def _numbers(given: Any) -> Real | None:

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.array_types import Real
-from regard.arrays import as_array
+from regard.arrays import check_array
 from regard.errors import InputError
 from regard.noise.law import quantile, weight_laws
 from regard.noise.model import NoiseModel
 from regard.noise.pictures import study_figure
-from regard.noise.scores import Scores, check_queries, score_laws
-from regard.noise.values import WeightLaw
+from regard.noise.scores import Scores, WeightLaw, check_queries, score_laws
 from regard.noise.weights import MOST_POINTS, WeightMoments, weight_moments
 from regard.notation import readable
 from regard.progress import Progress
@@ -271,12 +270,7 @@ def check_values(values: ArrayLike | None, n: int) -> Real:
     """A finite row of values for every key; unit vectors where none are given."""
     if values is None:
         return np.eye(n)
-    try:
-        V = np.array(as_array(values, "values"), dtype=float)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"values must be numbers, but {error}; pass one row per key.") from None
-    if V.ndim != 2 or len(V) != n or not np.isfinite(V).all():
-        raise InputError(f"values must be finite with one row for each of the {n} keys, not shape {V.shape}.")
+    V = check_array(values, what="values")
+    if len(V) != n:
+        raise InputError(f"values must have one row for each of the {n} keys, not shape {V.shape}.")
     return V

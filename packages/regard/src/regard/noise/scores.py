@@ -8,14 +8,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.array_types import Real
-from regard.arrays import as_array
+from regard.arrays import check_array
 from regard.errors import InputError
 from regard.noise.model import NoiseModel
+
+# a few thousand roundings of numbers near 1, added to what a method says of its own accuracy
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number and how far the truth can be from it: an estimate, or half a 95 % interval, as the method says."""
+
+    value: float
+    accuracy: float
+
+
+class WeightLaw(Protocol):
+    """The law of one weight; shares are in (0, 1)."""
+
+    @property
+    def method(self) -> str:
+        """How the numbers are found."""
+
+    def above(self, share: float) -> Value:
+        """P(weight > share)."""
+
+    def density(self, share: float) -> Value:
+        """The density of the weight at a share."""
+
+
+def logit(share: float) -> float:
+    """ln(share / (1 - share)).
+
+    >>> logit(0.5)
+    0.0
+    """
+    return float(logits(share))
+
+
+def logits(shares: ArrayLike) -> Real:
+    """The same for many."""
+    return np.asarray(np.log(shares) - np.log1p(-np.asarray(shares)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,25 +134,16 @@ class Scores:
 
 
 def check_queries(queries: ArrayLike, dimension: int) -> Real:
-    """H x d queries from one vector or from rows; zero heads, wrong lengths and non-finite numbers are refused.
+    """H x d queries from one vector or from rows, if they are as long as the keys.
 
     >>> check_queries([1, 2], 2).shape
     (1, 2)
     """
-    try:
-        Q = np.atleast_2d(np.array(as_array(queries, "queries"), dtype=float))
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"queries must be numbers, but {error}; pass one row per head.") from None
-    if Q.ndim != 2 or 0 in Q.shape:
-        raise InputError(f"queries must have at least one head, one row each, not shape {Q.shape}.")
+    Q = np.atleast_2d(check_array(queries, what="queries", ndim=(1, 2)))
     if Q.shape[1] != dimension:
         raise InputError(
             f"queries must have the keys' length {dimension}, but they have {Q.shape[1]}; pass one row per head."
         )
-    if not np.isfinite(Q).all():
-        raise InputError("queries must be finite; remove the infinities and NaNs.")
     return Q
 
 

@@ -19,9 +19,17 @@ from regard.pictures import ENDINGS, save
 from regard.positions.encodings import Differences, check_base, check_dim, check_length, differences, is_odd, sinusoidal
 from regard.positions.nearest import Nearest, nearest_offset
 from regard.positions.number_formats import Table, check_way, implementation, round_to
-from regard.positions.pair_search import PairSearch, can_hold, search_in_format, search_in_odd_dimension, search_in_real
 from regard.positions.pictures import sketch
-from regard.positions.rows import Pair, first_equal_rows, nearest_rows
+from regard.positions.rows import (
+    Pair,
+    PairSearch,
+    can_hold,
+    first_equal_rows,
+    nearest_rows,
+    search_in_format,
+    search_in_odd_dimension,
+    search_in_real,
+)
 from regard.progress import Progress
 from regard.results import Result
 from regard.written_numbers import at_most, between, in_full

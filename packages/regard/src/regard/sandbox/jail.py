@@ -83,7 +83,9 @@ def best_tier(jail: bool | Tier) -> Tier:
         if not reason:
             return tier
     said = "; ".join(f"{tier.value}: {reason}" for tier, reason in reasons.items())
-    raise InputError(f"No jail can be built here, and nothing was run ({said}); without --jail it has your rights.")
+    raise InputError(
+        f"No jail can be built here, and nothing was run ({said}); without --jail the code runs with your rights."
+    )
 
 
 def start_command(tier: Tier, *, memory: int, seconds: int, packages: tuple[str, ...] = PACKAGES) -> Start:

@@ -227,8 +227,8 @@ class Runner:
 
     def _meddling_error(self) -> InputError:
         return InputError(
-            f"{self.name} is not checkable: it wrote into the pipe that answers travel through, or what came back has "
-            "not the form of an answer; return plain numbers, and use print for the rest."
+            f"{self.name} cannot be checked: it wrote into the pipe that answers travel through, or what came back "
+            "does not have the form of an answer; return plain numbers, and use print for the rest."
         )
 
     def _exit_error(self, doing: str, seconds: float) -> InputError:

@@ -23,8 +23,8 @@ SAID = {
     "floods": "printed a flood and was stopped",
     "never_ends": r"was stopped: recording it took more than",
     "leaves_the_process": "left the process with code 0 in recording it",
-    "sends_its_own_recording": r"recording of the model is damaged|is not checkable",
-    "sends_a_huge_recording": "is not checkable: it wrote into the pipe|makes more than",
+    "sends_its_own_recording": r"recording of the model is damaged|cannot be checked",
+    "sends_a_huge_recording": "cannot be checked: it wrote into the pipe|makes more than",
 }
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from regard.errors import InputError
 from regard.translator.data import builtin
-from regard.translator.data.builtin import PHENOMENA, SIZE, fresh_pairs, from_builtin
+from regard.translator.data.builtin import SIZE, fresh_pairs, from_builtin
 from regard.translator.data.corpus import load_corpus
+from tools.grammar import PHENOMENA
 from tools.grammar.__main__ import FRESH, SHIPPED, corpus_text, packed, shipped_text
 
 # Recorded when the pairs were still generated on every start: (size, source) and what Corpus.fingerprint was.

@@ -17,8 +17,7 @@ from regard.translator.data.batches import Batch
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
 from regard.translator.decoding.translation import translate_ids
-from regard.translator.engines.ctranslate2 import Engine, open_engine
-from regard.translator.engines.export import ABOUT, export, fingerprint
+from regard.translator.engines.export import ABOUT, Engine, export, fingerprint, open_engine
 from regard.translator.engines.run import Run, load_run
 from regard.translator.models.checkpoint_tensors import model_tensors, write_weights
 from regard.translator.models.encoder import VectorOutput, build_model

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sacrebleu.significance import PairedTest
 
 from regard.errors import InputError
-from regard.translator.data.spelling import Speller, characters, speller, unknown_words
 from regard.translator.data.vocabulary import MARKERS, UNK, BPEVocabulary, WordVocabulary
+from regard.translator.scoring.scores import Speller, characters, speller, unknown_words
 from regard.translator.scoring.significance import paired_bootstrap, sacrebleu_p_value, two_sided_p_value
 
 WORDS = ["a", "red", "dog", "runs", "in", "the", "snow", "while", "two", "men", "sit", "on", "old", "bench"]

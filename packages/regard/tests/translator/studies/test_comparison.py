@@ -26,9 +26,15 @@ from regard.translator.runs.records import read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
 from regard.translator.scoring.significance import holm, paired_differences, paired_p, t_interval
-from regard.translator.studies.comparison import _check_plan, compare, compare_runs, read_variants, split_variants
+from regard.translator.studies.comparison import (
+    _check_plan,
+    compare,
+    compare_runs,
+    cpu_seconds_a_run,
+    read_variants,
+    split_variants,
+)
 from regard.translator.studies.comparison_record import NLL, PLAN, read_comparison, summarise
-from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import train
 from regard.translator.training.preparation import prepare
 from toy_translator import StopError, stop_at, tiny, write_corpus

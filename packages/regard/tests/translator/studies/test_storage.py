@@ -62,7 +62,7 @@ def server():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Signs of life every second, so that a dead worker is known for dead soon."""
+    """Signs of life every second, so that a dead worker is soon detected."""
     monkeypatch.setattr(storage, "HEARTBEAT", 1)
     monkeypatch.setattr(storage, "GRACE", 2)
     monkeypatch.setattr(storage, "PATIENCE", 20.0)

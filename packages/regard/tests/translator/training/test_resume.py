@@ -244,7 +244,7 @@ def test_a_log_that_was_cut_is_told_or_refused(whole, tmp_path):
     kept = log.read_bytes()
     log.write_bytes(kept[: kept.rstrip().rfind(b"\n") + 1])
     with pytest.raises(
-        InputError, match=r"log\.jsonl is damaged \(epoch 1 is missing, which the checkpoint has done\)"
+        InputError, match=r"log\.jsonl is damaged \(epoch 1 is missing, though the checkpoint was written after it\)"
     ):
         train(settings, tmp_path / "run")
     log.write_bytes(kept + b'{"event": "ep')

@@ -12,7 +12,7 @@ from regard.pictures import BLUE, ORANGE, axes
 from regard.positions import sinusoidal
 from regard.rigor import balls
 from regard.symmetry import dog_and_man, random_layer
-from regard.symmetry.order_witnesses import enclosed_row
+from regard.symmetry.order import enclosed_row
 
 
 def check_same_outputs_reordered(*, dim: int, seed: int) -> Verdict:

@@ -16,7 +16,7 @@ from regard.pictures import BLUE, ORANGE, axes
 from regard.positions import sinusoidal
 from regard.rigor import balls
 from regard.symmetry import random_layer
-from regard.symmetry.order_witnesses import blind_layer, enclosed_row, invertible, seen_orders
+from regard.symmetry.order import blind_layer, enclosed_row, invertible, seen_orders
 from regard.written_numbers import at_least, at_most, in_full
 
 MOST_WORK = 200_000  # permutations times dim^2 whose outputs are enclosed within some seconds

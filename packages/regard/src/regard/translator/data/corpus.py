@@ -53,10 +53,12 @@ class Corpus:
     train: Pairs
     validation: Pairs
     test: Pairs | None
-    source_language: str
-    target_language: str
-    name: str
     report: CorpusReport
+
+    @property
+    def name(self) -> str:
+        """As the report calls it."""
+        return self.report.name
 
     @property
     def fingerprint(self) -> str:
@@ -113,15 +115,7 @@ def load_corpus(
         notes=raw.notes,
         fingerprint=fingerprint(splits),
     )
-    return Corpus(
-        train=splits[TRAIN],
-        validation=splits[VALIDATION],
-        test=splits.get(TEST),
-        source_language=source,
-        target_language=target,
-        name=name,
-        report=report,
-    )
+    return Corpus(train=splits[TRAIN], validation=splits[VALIDATION], test=splits.get(TEST), report=report)
 
 
 def clean(sentence: str) -> str:

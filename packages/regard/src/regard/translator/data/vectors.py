@@ -23,7 +23,7 @@ from regard.array_types import Single
 from regard.errors import InputError
 from regard.extras import require
 from regard.strict_json import parse_json
-from regard.translator.data.bounded_reader import BoundedReader, open_reader
+from regard.translator.data.sources import BoundedReader, open_reader
 
 WordVectors = dict[str, Single]
 _LONGEST_WORD = 2000  # bytes; a "word" without an end is how a file of another kind shows itself

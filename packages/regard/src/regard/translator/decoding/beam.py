@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.translator.data.vocabulary import EOS, SOS
+from regard.translator.decoding.translation import Written
 
 # Of the length; 0 = the most probable sentence found, which is often too short. By 1, too, models trained with smoothed
 # labels write 3 to 9 % too little: on Multi30k's validation sentences 1.4 was 0.3 BLEU better, 1.8 less, 2.2 worse.
@@ -36,9 +37,6 @@ class PartialSentences(Protocol):
 
     def keep(self, sentences: Tensor | None, hypotheses: Tensor) -> None:
         """Go on with these rows (None: all sentences); hypotheses are counted through all sentences."""
-
-
-Written = list[tuple[list[int], float]]  # for each sentence its ids without markers, and their log-probability
 
 
 def greedy(writing: PartialSentences, *, longest: int) -> Written:

@@ -92,7 +92,7 @@ def reasons_for_doubt(
     >>> reasons_for_doubt(two, words, written=[4], log_probability=-0.1, text="The dog sleeps.")
     ['it has 2 sentences and the translation 1: give them one by one']
     >>> reasons_for_doubt("Hund", words, written=[4], log_probability=-0.1, text="A dog dog is running.")
-    ['it has 1 word and the translation 5: some stand for nothing']
+    ['it has 1 word and the translation 5: some of them translate nothing']
     >>> reasons_for_doubt("der hund", words, written=[4, 5], log_probability=-6.0)
     ['the model gave each word that it wrote a probability of 0.14 on average']
     """
@@ -113,9 +113,8 @@ def reasons_for_doubt(
     if text and here > there:
         said.append(f"it has {here} sentences and the translation {there}: give them one by one")
     if (more := len(_words(text))) > MORE_WORDS * len(words) + MORE_WORDS:
-        said.append(
-            f"it has {len(words)} word{'s' * (len(words) > 1)} and the translation {more}: some stand for nothing"
-        )
+        count = f"{len(words)} word{'s' * (len(words) > 1)}"
+        said.append(f"it has {count} and the translation {more}: some of them translate nothing")
     if (loop := _LOOP.search(text)) and not _LOOP.search(sentence):
         said.append(f"it says {loop[1] or loop[2]!r} again and again")
     if (sure := mean_probability(written, log_probability)) < usual.least:

@@ -27,8 +27,8 @@ from regard.positions import sinusoidal
 from regard.strict_json import parse_json
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary, encode_sources, read_vocabularies
 from regard.translator.decoding.sentence_attention import SentenceAttention
-from regard.translator.runs.checkpoint_files import read_checkpoint
 from regard.translator.runs.files import BEST, SETTINGS
+from regard.translator.runs.sealed_files import read_checkpoint
 from regard.translator.runs.settings import Settings, load_settings
 
 NORM = 1e-5  # added to the variance, as torch does

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,8 @@ from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import Batch, table
 from regard.translator.data.vocabulary import EOS, PAD
+
+Written = list[tuple[list[int], float]]  # for each sentence its ids without markers, and their log-probability
 
 
 class TranslationModel(nn.Module):
@@ -99,19 +101,33 @@ def translate_ids(
     beam: int = 1,
     batch: int = 100,
     progress: Progress | None = None,
-) -> list[tuple[list[int], float]]:
+) -> Written:
     """Target ids without markers and their log-probability, in the order of ``sources``."""
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
-    written: dict[int, tuple[list[int], float]] = {}
     model.eval()
     device = device_of(model)
+
+    def search(some: list[list[int]]) -> Written:
+        return model.translate(table(some).to(device), beam=beam)
+
     with torch.no_grad():
-        for start in range(0, len(order), batch):
-            rows = order[start : start + batch]
-            results = model.translate(table([sources[i] for i in rows]).to(device), beam=beam)
-            written |= dict(zip(rows, results, strict=True))
-            if progress is not None:
-                progress(len(written), len(order))
+        return in_batches(search, sources, batch=batch, progress=progress)
+
+
+def in_batches(
+    search: Callable[[list[list[int]]], Written],
+    sources: Sequence[list[int]],
+    *,
+    batch: int,
+    progress: Progress | None = None,
+) -> Written:
+    """What ``search`` makes of all sources, those of like lengths together, in their own order."""
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    written: dict[int, tuple[list[int], float]] = {}
+    for start in range(0, len(order), batch):
+        rows = order[start : start + batch]
+        written |= dict(zip(rows, search([sources[i] for i in rows]), strict=True))
+        if progress is not None:
+            progress(len(written), len(order))
     return [written[i] for i in range(len(sources))]
 
 

@@ -1,5 +1,5 @@
 """A trained run, opened to translate: in torch, or in somebody else's engine for which it was written down.
 
 It may import ``translator.models`` and the rooms before it. Begin with ``run.py``, what ``load_run`` returns;
-``export.py`` and ``ctranslate2.py`` are the fast engine.
+``export.py`` is the fast engine.
 """

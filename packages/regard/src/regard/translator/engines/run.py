@@ -21,7 +21,6 @@ from regard.translator.models.device import check_size, choose_device, put_on_de
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
-from regard.translator.runs.checkpoint_files import missing_digest_note
 from regard.translator.runs.files import (
     BEST,
     LAST,
@@ -32,10 +31,11 @@ from regard.translator.runs.files import (
     run_folder,
 )
 from regard.translator.runs.records import check_name, read_about
+from regard.translator.runs.sealed_files import missing_digest_note
 from regard.translator.runs.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from regard.translator.engines.ctranslate2 import Engine
+    from regard.translator.engines.export import Engine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +70,7 @@ class Run:
     ) -> Translations:
         """Translate sentences, keeping the ``beam`` best beginnings of each (1: greedily).
 
-        ``engine`` names an export of the run (see :mod:`regard.translator.engines.ctranslate2`), or is one that was
+        ``engine`` names an export of the run (see :mod:`regard.translator.engines.export`), or is one that was
         opened. An empty sentence is refused, and so is one longer than the run was trained for, unless ``cut`` is
         true: then its first tokens are translated and the result says so.
         """
@@ -113,7 +113,7 @@ class Run:
         return sentence_attention(self.model, ids, sentence=sentence, words=words, cut=bool(shortened))
 
     def _open_engine(self, engine: str | Engine) -> Engine:
-        from regard.translator.engines.ctranslate2 import open_engine
+        from regard.translator.engines.export import open_engine
 
         return open_engine(self, engine) if isinstance(engine, str) else engine
 

@@ -1,7 +1,7 @@
 """Checkpoints in torch: a model, its optimiser and its averages as tensors under names, and back again.
 
 The files themselves, and how they know that nothing in them has changed, are in
-:mod:`regard.translator.runs.checkpoint_files`.
+:mod:`regard.translator.runs.sealed_files`.
 
 Averaged weights: a slow follower of the trained ones, less noisy and better than any of them.
 
@@ -23,7 +23,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from regard.errors import InputError
 from regard.files import write_file
-from regard.translator.runs.checkpoint_files import Header, damage_error, metadata, read_checkpoint, seal_checkpoint
+from regard.translator.runs.sealed_files import Header, damage_error, metadata, read_checkpoint, seal_checkpoint
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:

@@ -89,7 +89,9 @@ def initial_vectors(
     >>> print(vectors)
     learned: 2 words start from random numbers, 3 each.
     """
-    kind, _, where = parse_spec(spec).partition(":")
+    kind, _, where = spec.partition(":")
+    if spec != "learned" and not (kind in ("glove", "word2vec", "bert") and where):
+        raise InputError(f"There is no embedding {spec!r}; give {SPECS}.")
     texts = [vocabulary.tokens(sentence) for sentence in sentences]
     surface = [_surface(word, vocabulary.kind) for word in vocabulary.words]
     if kind == "learned":
@@ -109,19 +111,6 @@ def initial_vectors(
             f"{spec} has a vector for none of the {len(vocabulary) - FIRST_WORD} words ({some}, ...); wrong file?"
         )
     return _build_vectors(spec, vocabulary, texts, surface, vectors, seed=seed, width=width)
-
-
-def parse_spec(spec: str) -> str:
-    """The spec itself, if it is one of the five kinds.
-
-    >>> parse_spec("glove")
-    Traceback (most recent call last):
-    regard.errors.InputError: There is no embedding 'glove'; give learned, glove:FILE, word2vec:FILE, ...
-    """
-    kind, _, where = spec.partition(":")
-    if spec == "learned" or (kind in ("glove", "word2vec", "bert") and where):
-        return spec
-    raise InputError(f"There is no embedding {spec!r}; give {SPECS}.")
 
 
 def _surface(word: str, kind: str) -> list[str]:
@@ -186,9 +175,12 @@ class TokenEmbedding(nn.Module):
 
     def __init__(self, size: int, width: int, vectors: Vectors | None = None) -> None:
         super().__init__()
-        rows = torch.randn(size, width) if vectors is None else torch.from_numpy(_checked_rows(vectors, size).copy())
+        if vectors is not None and len(vectors.matrix) != size:
+            raise InputError(f"The vectors are for {len(vectors.matrix)} words and the vocabulary has {size}.")
+        rows = torch.randn(size, width) if vectors is None else torch.from_numpy(vectors.matrix.copy())
         rows[PAD] = 0
-        self.projection = _projection(rows.shape[1], width)
+        given = rows.shape[1]
+        self.projection = nn.Identity() if given == width else nn.Linear(given, width, bias=False)
         self._hold(rows, vectors)
 
     def _hold(self, rows: Tensor, vectors: Vectors | None) -> None:
@@ -211,9 +203,6 @@ class FrozenEmbedding(TokenEmbedding):
 
     Fixed rows are a buffer, so neither gradients nor weight decay can move them.
     """
-
-    def __init__(self, size: int, width: int, vectors: Vectors) -> None:
-        super().__init__(size, width, vectors)
 
     def _hold(self, rows: Tensor, vectors: Vectors | None) -> None:
         covered = torch.from_numpy(vectors.known_rows if vectors is not None else np.zeros(len(rows), dtype=bool))
@@ -327,16 +316,6 @@ def _turns(first: int, length: int, width: int, dtype: torch.dtype, device: torc
     # in float64: at place 500 a float32 angle is off by 3e-5
     angles = torch.arange(first, first + length, dtype=torch.float64)[:, None] * torch.from_numpy(frequencies(width))
     return torch.complex(angles.cos().to(dtype), angles.sin().to(dtype)).to(device)
-
-
-def _projection(given: int, wanted: int) -> nn.Module:
-    return nn.Identity() if given == wanted else nn.Linear(given, wanted, bias=False)
-
-
-def _checked_rows(vectors: Vectors, size: int) -> npt.NDArray[np.float32]:
-    if len(vectors.matrix) != size:
-        raise InputError(f"The vectors are for {len(vectors.matrix)} words and the vocabulary has {size}.")
-    return vectors.matrix
 
 
 def _checked_end(x: Tensor, first: int, longest: int) -> int:

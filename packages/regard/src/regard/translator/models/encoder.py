@@ -11,13 +11,12 @@ target longer than its source is read off blank places that know only where they
 model, and its limit. Padding is never read, so what a sentence gets does not depend on the batch it is in.
 
 A variant is a class here, not a flag: see :class:`PaddingReader`, :class:`RotaryAttention`. Models with more layers
-are made of the same parts, in :mod:`regard.translator.models.layers`.
+are made of the same parts, in :mod:`regard.translator.models.encoder_decoder`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -208,7 +207,7 @@ class Output(nn.Module):
         return fused_cross_entropy(*self.factors(states), labels, smoothing=smoothing)
 
     def agreeing_loss(self, states: Tensor, labels: Tensor, *, agreement: float, smoothing: float = 0.0) -> Tensor:
-        """The loss of two passes' states (2, rows, width), and of how far apart they are, likewise."""
+        """The loss of two passes' states (2, rows, width), and of how far apart they are, as :meth:`loss`."""
         return fused_agreement(*self.factors(states), labels, agreement=agreement, smoothing=smoothing)
 
     def factors(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -284,9 +283,14 @@ def build_model(
     # the caller's own random numbers go on as if nothing had been drawn
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.training.seed)
-        return _builder(settings.model.kind)(
-            settings, Words(source_words, source_vectors), Words(target_words, target_vectors)
-        )
+        words = Words(source_words, source_vectors), Words(target_words, target_vectors)
+        if settings.model.kind == "encoder-decoder":  # made of the parts below, so it is imported here only
+            from regard.translator.models.encoder_decoder import build_encoder_decoder
+
+            return build_encoder_decoder(settings, *words)
+        if settings.model.kind == "own":
+            raise InputError("model.kind own is a model of yours: name it with --model FILE.py:NAME.")
+        return build_encoder(settings, *words)
 
 
 class Words(NamedTuple):
@@ -296,22 +300,13 @@ class Words(NamedTuple):
     vectors: Vectors | None
 
 
-def _builder(kind: str) -> Callable[[Settings, Words, Words], TranslationModel]:
-    if kind == "encoder-decoder":  # these are made of the parts above, so they are imported here only
-        from regard.translator.models.encoder_decoder import build_encoder_decoder
-
-        return build_encoder_decoder
-    if kind == "own":
-        raise InputError("model.kind own is a model of yours: name it with --model FILE.py:NAME.")
-    return build_encoder
-
-
 def build_encoder(settings: Settings, source: Words, target: Words) -> EncoderTranslator:
     """The coursework's model, or its variant that reads padding."""
     size, places = settings.model, settings.data.longest + 2
     variant = PaddingReader if size.kind == "reads-padding" else EncoderTranslator
     tokens = build_tokens(settings, source)
-    embedding = Embedding(tokens, build_positions(settings, places))
+    start = settings.embedding.start
+    embedding = Embedding(tokens, positions_module(settings.embedding.positions, places, size.width, start=start))
     layer = EncoderLayer(
         build_attention(settings),
         FeedForward(size.width, size.feed_forward),
@@ -335,12 +330,6 @@ def build_tokens(settings: Settings, words: Words) -> TokenEmbedding:
         # Rows of length about 1. Standard normal ones (length 11) drown what attention adds, and learn far slower.
         tokens.weight.data.mul_(width**-0.5)
     return tokens
-
-
-def build_positions(settings: Settings, places: int) -> nn.Module:
-    """What is added to the vectors of the places."""
-    embedding = settings.embedding
-    return positions_module(embedding.positions, places, settings.model.width, start=embedding.start)
 
 
 def build_attention(settings: Settings) -> Attention:

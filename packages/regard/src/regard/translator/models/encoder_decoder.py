@@ -7,36 +7,239 @@
 In training all places are said at once, each given the true tokens before it. <sos> is given, so it costs nothing:
 the loss of its place is 0. Writing a sentence is a search (:mod:`regard.translator.decoding.beam`), one step for each
 token, with the keys and values of the past remembered.
+
+Both stacks are of layers made from the parts of the one-layer model:
+
+    encoder block   x <- x + attention(norm x);  x <- x + feed-forward(norm x)
+    decoder block   x <- x + attention(norm x, past and present only);  x <- x + attention(norm x, the source);
+                    x <- x + feed-forward(norm x)
+
+The norm comes before each part (pre-norm), so that what enters a stack also leaves it, with something added by every
+block; a last norm follows the stack. That trains without the care that the 2017 order needs in deeper stacks.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from regard.translator.data.batches import Batch, table
 from regard.translator.data.vocabulary import EOS, PAD, SOS
 from regard.translator.decoding.beam import beam_search, greedy
 from regard.translator.decoding.translation import TranslationModel
+from regard.translator.models.embeddings import Embedding, TokenEmbedding, positions_module
 from regard.translator.models.encoder import (
+    Attention,
+    Dropout,
+    FeedForward,
     Memory,
     Output,
     VectorOutput,
     Words,
+    build_attention,
     build_dropout,
     build_output,
     build_tokens,
-)
-from regard.translator.models.layers import (
-    BlockMemory,
-    Decoder,
-    Encoder,
-    build_decoder_stack,
-    build_encoder_stack,
-    draw_weights,
+    source_mask,
 )
 from regard.translator.runs.settings import Settings
+
+
+class EncoderBlock(nn.Module):
+    """Every place reads every place of its sentence, then thinks for itself."""
+
+    def __init__(self, attention: Attention, feed_forward: FeedForward, *, width: int, dropout: Dropout) -> None:
+        super().__init__()
+        self.attention, self.feed_forward, self.dropout = attention, feed_forward, dropout
+        self.before_attention, self.before_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, states: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """New states (batch, length, width); ``allowed`` is True where a place may be read, None = everywhere."""
+        words = self.before_attention(states)
+        states = states + self.dropout(self.attention(words, words, allowed))
+        return states + self.dropout(self.feed_forward(self.before_feed_forward(states)))  # type: ignore[no-any-return]
+
+
+class Encoder(nn.Module):
+    """Embedding, blocks, a last norm."""
+
+    def __init__(self, embedding: Embedding, blocks: Sequence[EncoderBlock], *, width: int, dropout: Dropout) -> None:
+        super().__init__()
+        self.embedding, self.norm, self.dropout = embedding, nn.LayerNorm(width), dropout
+        self.blocks: Sequence[EncoderBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]
+
+    def forward(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
+        """States (batch, length, width) of source ids (batch, length), and which of them may be read."""
+        allowed = source_mask(source)
+        states = self.dropout(self.embedding(source))
+        for block in self.blocks:
+            states = block(states, allowed)
+        return self.norm(states), allowed
+
+
+class BlockMemory(NamedTuple):
+    """What a decoder block need not work out again: its own past (one row for each hypothesis), and the source."""
+
+    past: Memory | None
+    source: Memory
+
+
+class DecoderBlock(nn.Module):
+    """Every place reads itself and the places before it, then the source, then thinks for itself.
+
+    :meth:`forward` takes all places of known targets at once; :meth:`step` takes the next place of targets that are
+    being written and gives the same states, with a memory instead of the places before.
+    """
+
+    def __init__(
+        self, own: Attention, source: Attention, feed_forward: FeedForward, *, width: int, dropout: Dropout
+    ) -> None:
+        super().__init__()
+        self.own_attention, self.source_attention, self.feed_forward = own, source, feed_forward
+        self.before_own, self.before_source, self.before_feed_forward = (nn.LayerNorm(width) for _ in range(3))
+        self.dropout = dropout
+
+    def forward(
+        self, states: Tensor, source: Tensor, allowed: Tensor | None = None, *, wanted: Tensor | None = None
+    ) -> Tensor:
+        """New states (batch, places, width), reading source states (batch, length, width) where ``allowed``.
+
+        Places that are not ``wanted`` (flat indices) skip the feed-forward part; no wanted place reads them.
+        """
+        states = self._after_own(states)
+        states = states + self.dropout(self.source_attention(self.before_source(states), source, allowed))
+        if wanted is None:
+            return self._after_feed_forward(states)
+        flat = states.flatten(0, 1)
+        # the unwanted keep their old states: they are padding, behind every wanted place, and nobody reads them
+        return flat.index_copy(0, wanted, self._after_feed_forward(flat.index_select(0, wanted))).view_as(states)
+
+    def step(
+        self, states: Tensor, memory: BlockMemory, place: int, allowed: Tensor | None = None
+    ) -> tuple[Tensor, BlockMemory]:
+        """New states (batch, hypotheses, width) of the hypotheses' tokens at ``place``, and the memory with them in it.
+
+        All hypotheses of a sentence read the same memory of its source.
+        """
+        # hypotheses differ in their past, so each is a row of its own there; the source they share
+        own, words = self.own_attention, self.before_own(states).flatten(0, 1)[:, None]
+        past = _append_memory(memory.past, own.remember(words, first=place))
+        states = states + own.mix(own.read(own.ask(words, first=place), past)).view_as(states)
+        queries = self.source_attention.ask(self.before_source(states))
+        states = states + self.source_attention.mix(self.source_attention.read(queries, memory.source, allowed))
+        return self._after_feed_forward(states), BlockMemory(past, memory.source)
+
+    def source_weights(self, states: Tensor, source: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """What each place reads of the source, given the states that enter: (batch, heads, places, length)."""
+        return self.source_attention.weights(self.before_source(self._after_own(states)), source, allowed)
+
+    def _after_own(self, states: Tensor) -> Tensor:
+        own, words = self.own_attention, self.before_own(states)
+        read = own.read(own.ask(words), own.remember(words), causal=True)
+        return states + self.dropout(own.mix(read))  # type: ignore[no-any-return]
+
+    def _after_feed_forward(self, states: Tensor) -> Tensor:
+        return states + self.dropout(self.feed_forward(self.before_feed_forward(states)))  # type: ignore[no-any-return]
+
+
+class Decoder(nn.Module):
+    """Embedding, blocks, a last norm; all places at once, or one after the other with a memory."""
+
+    def __init__(self, embedding: Embedding, blocks: Sequence[DecoderBlock], *, width: int, dropout: Dropout) -> None:
+        super().__init__()
+        self.embedding, self.norm, self.dropout = embedding, nn.LayerNorm(width), dropout
+        self.blocks: Sequence[DecoderBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]
+
+    def forward(
+        self, target: Tensor, source: Tensor, allowed: Tensor | None = None, *, wanted: Tensor | None = None
+    ) -> Tensor:
+        """States (batch, places, width) that know the target ids (batch, places) up to their own place.
+
+        Given the flat indices of the ``wanted`` places, which have only wanted ones before them: their states alone.
+        """
+        states = self.dropout(self.embedding(target))
+        for block in self.blocks:
+            states = block(states, source, allowed, wanted=wanted)
+        if wanted is not None:
+            states = states.flatten(0, 1).index_select(0, wanted)
+        return self.norm(states)  # type: ignore[no-any-return]
+
+    def begin(self, source: Tensor) -> list[BlockMemory]:
+        """The memory before the first place, from the source states."""
+        return [BlockMemory(None, block.source_attention.remember(source)) for block in self.blocks]
+
+    def step(
+        self, tokens: Tensor, memory: list[BlockMemory], place: int, allowed: Tensor | None = None
+    ) -> tuple[Tensor, list[BlockMemory]]:
+        """States (batch, hypotheses, width) of the ids (batch, hypotheses) at ``place``, and the memory with them."""
+        states = self.embedding(tokens.flatten()[:, None], place).view(*tokens.shape, -1)
+        grown = []
+        for block, old in zip(self.blocks, memory, strict=True):
+            states, new = block.step(states, old, place, allowed)
+            grown.append(new)
+        return self.norm(states), grown
+
+    def source_weights(self, target: Tensor, source: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """What each place reads of the source in each block: (batch, layers, heads, places, length)."""
+        states, weights = self.dropout(self.embedding(target)), []
+        for block in self.blocks:
+            weights.append(block.source_weights(states, source, allowed))
+            states = block(states, source, allowed)
+        return torch.stack(weights, dim=1)
+
+
+def _append_memory(past: Memory | None, present: Memory) -> Memory:
+    return present if past is None else Memory(*(torch.cat(both, dim=2) for both in zip(past, present, strict=True)))
+
+
+def build_embedding(settings: Settings, tokens: TokenEmbedding) -> Embedding:
+    """Tokens and the settings' positions. Learned rows have length 1 for the output's sake; here each number has it."""
+    width, places = settings.model.width, settings.data.longest + 2
+    # pretrained vectors come in a size of their own
+    scale = math.sqrt(width) if settings.embedding.source == "learned" else 1.0
+    return Embedding(tokens, positions_module(settings.embedding.positions, places, width), scale=scale)
+
+
+def build_encoder_stack(settings: Settings, tokens: TokenEmbedding, dropout: Dropout) -> Encoder:
+    """An encoder of ``model.layers`` blocks."""
+    size = settings.model
+    blocks = [
+        EncoderBlock(
+            build_attention(settings), FeedForward(size.width, size.feed_forward), width=size.width, dropout=dropout
+        )
+        for _ in range(size.layers)
+    ]
+    return Encoder(build_embedding(settings, tokens), blocks, width=size.width, dropout=dropout)
+
+
+def build_decoder_stack(settings: Settings, tokens: TokenEmbedding, dropout: Dropout) -> Decoder:
+    """A decoder of ``model.decoder_layers`` blocks; rotary positions turn its own past, not the source."""
+    size = settings.model
+    blocks = [
+        DecoderBlock(
+            build_attention(settings),
+            Attention(size.width, heads=size.heads, head_width=size.head_width),
+            FeedForward(size.width, size.feed_forward),
+            width=size.width,
+            dropout=dropout,
+        )
+        for _ in range(size.decoder_layers)
+    ]
+    return Decoder(build_embedding(settings, tokens), blocks, width=size.width, dropout=dropout)
+
+
+def draw_weights(model: nn.Module) -> None:
+    """Matrices as in the 2017 paper (Xavier: as loud going out as coming in), biases 0; embeddings stay."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
 
 class EncoderDecoder(TranslationModel):

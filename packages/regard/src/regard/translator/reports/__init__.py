@@ -7,7 +7,6 @@ translator. Begin with :func:`report` below; ``run_sections.py`` and its neighbo
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -18,6 +17,7 @@ from regard import __version__
 from regard.errors import InputError
 from regard.extras import require
 from regard.files import write_file
+from regard.markup import Html, element, join
 from regard.progress import Notify, ignore
 from regard.results import Result
 from regard.translator.data.corpus import Corpus
@@ -129,7 +129,7 @@ class _Page:
     def __init__(self, say: Notify, command: str, own: OwnCode | None = None, *, title: str, author: str) -> None:
         self.say, self.command, self.own = say, command, own
         self.title, self.author = title, author
-        self.sections: list[str] = []
+        self.sections: list[Html] = []
         self.contents: list[tuple[str, str]] = []
         self.conclusions: list[str] = []  # what the reader came for, at the head of the page
         self.notes: list[str] = []
@@ -138,16 +138,14 @@ class _Page:
     def study(self, folder: Path) -> None:
         self.say(f"reading the study {folder}")
         study = read_study(folder)
-        anchor = self._add(f"Search {folder}")
         self.conclusions.append(study_sentence(study))
-        self.sections.append(study_section(study, anchor=anchor, first=self._is_first()))
+        self._add(f"Search {folder}", study_section(study))
         if study.confirmation is not None:
             self.comparison(folder / "confirm", title=f"Default beside best of {folder}, in detail", numbers=False)
 
     def comparison(self, folder: Path, title: str = "", *, numbers: bool = True) -> None:
         self.say(f"reading the comparison {folder}")
         comparison, results = read_comparison(folder), comparison_results(folder)
-        title = title or f"Comparison {folder}"
         pairs, why_not = None, ""
         try:
             record = next(iter(results.values()))[0][0]
@@ -155,13 +153,9 @@ class _Page:
         except InputError as error:
             why_not = str(error)
             self.notes.append(f"{folder}: no translations shown. {error}")
-        anchor = self._add(title)
-        self.conclusions += [said] if (said := comparison_paragraph(comparison)) else []
-        self.sections.append(
-            comparison_section(
-                comparison, results, pairs, why_not, title=title, anchor=anchor, first=self._is_first(), numbers=numbers
-            )
-        )
+        self.conclusions.append(comparison_paragraph(comparison))
+        section = comparison_section(comparison, results, pairs, why_not, numbers=numbers)
+        self._add(title or f"Comparison {folder}", section)
 
     def runs(self, records: Sequence[Record]) -> None:
         scored = [self._score_run(record) for record in records]
@@ -169,30 +163,37 @@ class _Page:
             self._compare_runs(scored)
         self.conclusions += map(run_sentence, scored[:_IN_FULL])
         for run in scored[:_IN_FULL]:
-            anchor = self._add(f"Run {run.record.folder}")
-            self.sections.append(run_section(run, anchor, first=self._is_first()))
+            self._add(f"Run {run.record.folder}", run_section(run), title=f"Run {run.record.name}")
         if len(scored) > _IN_FULL:
             self.notes.append(
                 f"{len(scored) - _IN_FULL} of {len(scored)} runs are in the table only; give fewer for more."
             )
 
-    def html(self) -> str:
+    def html(self) -> Html:
         style = (resources.files("regard.translator.reports") / "style.css").read_text(encoding="utf-8")
-        links = "".join(f'<li><a href="#{anchor}">{html.escape(name)}</a></li>' for anchor, name in self.contents)
-        nav = f"<nav><ul>{links}</ul></nav>" if len(self.contents) > 1 else ""
-        notes = "".join(tables.paragraph(note, "warn") for note in self.notes)
-        author = tables.paragraph(self.author, "lead") if self.author else ""
+        links = [element("li", element("a", name, href=f"#{anchor}")) for anchor, name in self.contents]
         # said once: a study's confirmation concludes the same as its comparison
-        concluded = "".join(tables.paragraph(said, "conclusion") for said in dict.fromkeys(self.conclusions))
-        made = f"Made by regard {__version__}" + (f" with: {html.escape(self.command)}" if self.command else "")
-        return (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            '<meta name="color-scheme" content="light dark">'
-            f"<title>{html.escape(self.title)}</title><style>{style}</style></head><body><main>"
-            f"<h1>{html.escape(self.title)}</h1>{author}{concluded}{nav}{notes}{''.join(self.sections)}"
-            f"</main><footer>{made}</footer></body></html>\n"
+        concluded = dict.fromkeys(filter(None, self.conclusions))
+        main = element(
+            "main",
+            element("h1", self.title),
+            tables.paragraph(self.author, "lead") if self.author else None,
+            *(tables.paragraph(said, "conclusion") for said in concluded),
+            element("nav", element("ul", *links)) if len(links) > 1 else None,
+            *(tables.paragraph(note, "warn") for note in self.notes),
+            *self.sections,
         )
+        made = f"Made by regard {__version__}" + (f" with: {self.command}" if self.command else "")
+        head = element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("meta", name="color-scheme", content="light dark"),
+            element("title", self.title),
+            element("style", Html(style)),
+        )
+        body = element("body", main, element("footer", made))
+        return Html(f"<!doctype html>{element('html', head, body, lang='en')}\n")
 
     def pdf(self) -> bytes:
         """The page as sheets, with a note about characters that no font has."""
@@ -207,7 +208,6 @@ class _Page:
     def _compare_runs(self, scored: Sequence[ScoredRun]) -> None:
         """A comparison of plain runs, where one is possible; a table and the reason where it is not."""
         records = [s.record for s in scored]
-        anchor = self._add("All runs")
         try:
             check_comparable(records)
             groups = group_by_seed(records)
@@ -221,14 +221,10 @@ class _Page:
             if pairs is not None:
                 self.say("drawing test sentences anew")
                 comparison = replace(comparison, bootstrap=bootstrap_of(results, pairs, lowercase=lowercase))
-            self.conclusions += [said] if (said := comparison_paragraph(comparison)) else []
-            self.sections.append(
-                comparison_section(
-                    comparison, results, pairs, "", title="All runs", anchor=anchor, first=self._is_first()
-                )
-            )
+            self.conclusions.append(comparison_paragraph(comparison))
+            self._add("All runs", comparison_section(comparison, results, pairs, ""))
         except InputError as error:
-            self.sections.append(_listing(scored, str(error), anchor, first=self._is_first()))
+            self._add("All runs", _listing(scored, str(error)))
 
     def _score_run(self, record: Record) -> ScoredRun:
         _ = record.best  # a run without an epoch has nothing to show
@@ -249,13 +245,12 @@ class _Page:
         check_same_data(record, self.corpora[settings])
         return self.corpora[settings]
 
-    def _add(self, name: str) -> str:
+    def _add(self, name: str, section: Html, *, title: str = "") -> None:
+        """A section under its title; in the contents it has its whole name."""
         anchor = f"part{len(self.contents)}"
+        heading = tables.heading(2, title or name, id=anchor, class_=None if self.sections else "first")
         self.contents.append((anchor, name))
-        return anchor
-
-    def _is_first(self) -> bool:
-        return not self.sections
+        self.sections.append(join(heading, section))
 
 
 def _folders_by_kind(folders: Sequence[str | Path]) -> dict[str, list[Path]]:
@@ -275,16 +270,13 @@ def _folders_by_kind(folders: Sequence[str | Path]) -> dict[str, list[Path]]:
     return kinds
 
 
-def _listing(scored: Sequence[ScoredRun], reason: str, anchor: str, *, first: bool) -> str:
+def _listing(scored: Sequence[ScoredRun], reason: str) -> Html:
     rows = [
-        [html.escape(str(s.record.folder)), f"{s.record.best.perplexity:.2f}",
+        [str(s.record.folder), f"{s.record.best.perplexity:.2f}",
          "-" if s.scores is None else f"{s.scores['all']['bleu']:.1f}", f"{s.record.about.get('parameters', 0):,}"]
         for s in scored
     ]  # fmt: skip
-    return "".join(
-        [
-            tables.heading(2, "All runs", anchor, "first" if first else ""),
-            tables.paragraph(f"Not compared: {reason}", "warn"),
-            tables.table(["run", "best validation perplexity", "BLEU", "weights"], rows),
-        ]
+    return join(
+        tables.paragraph(f"Not compared: {reason}", "warn"),
+        tables.table(["run", "best validation perplexity", "BLEU", "weights"], rows),
     )

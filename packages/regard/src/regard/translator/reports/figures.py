@@ -6,11 +6,11 @@ Every picture scales with the page and has a title that screen readers say.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from regard.markup import Html, element, escape
 from regard.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, "#555555")
@@ -62,18 +62,19 @@ class _Frame:
     parts: list[str] = field(default_factory=list)
 
     def text(self, x: float, y: float, words: str, anchor: str = "start", extra: str = "") -> None:
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {extra}>{html.escape(words)}</text>')
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {extra}>{escape(words)}</text>')
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
         self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>')
 
-    def svg(self, title: str) -> str:
+    def svg(self, title: str) -> Html:
         look = f'font-size="{_TEXT}" font-family="system-ui, sans-serif" fill="#1b1f24"'
         size = f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" style="max-width:{self.width:.0f}px"'
-        return f'<svg {size} role="img" {look}><title>{html.escape(title)}</title>{"".join(self.parts)}</svg>'
+        parts = "".join(self.parts)
+        return Html(f'<svg {size} role="img" {look}>{element("title", title)}{parts}</svg>')
 
 
-def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> str:
+def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> Html:
     """Curves over 1, 2, 3, ..., on a logarithmic height; the name of each at its end."""
     every = [v for line in lines for ys in (line.y, *line.members) for v in ys if math.isfinite(v) and v > 0]
     longest = max(len(line.y) for line in lines)
@@ -107,7 +108,7 @@ def dots(
     zero: bool = False,
     least: float = -math.inf,
     note: Callable[[int], str] | None = None,
-) -> str:
+) -> Html:
     """One row for each thing, one dot for each variant, whiskers for intervals; ``note`` writes at the end of a row.
 
     ``zero`` brings 0 into the picture; whiskers are cut at ``least``, below which the measure cannot be.
@@ -156,7 +157,7 @@ def cloud(
     width: float = 720,
     height: float = 270,
     steps: Sequence[tuple[float, float]] = (),
-) -> str:
+) -> Html:
     """Points over a logarithmic height; ``steps`` is a staircase (the best so far), ``ticks`` names places below."""
     frame = _Frame(width=width, height=height, left=50, right=width - 14, top=12, bottom=height - 44)
     ys = [p.y for p in points]
@@ -180,7 +181,7 @@ def cloud(
 
 def attention_map(
     weights: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str], *, title: str
-) -> str:
+) -> Html:
     """One square per weight, darker for more: which source token (columns) each written token (rows) read."""
     size = 22
     left = max(len(r) for r in rows) * _TEXT * 0.56 + 10
@@ -197,7 +198,7 @@ def attention_map(
             label = f"{rows[r]} reads {columns[c]}: {weight:.2f}"
             frame.parts.append(
                 f'<rect x="{left + size * c:.1f}" y="{top + size * r:.1f}" width="{size - 1}" height="{size - 1}" '
-                f'fill="{_blue(weight)}"><title>{html.escape(label)}</title></rect>'
+                f'fill="{_blue(weight)}">{element("title", label)}</rect>'
             )
     return frame.svg(title)
 
@@ -286,7 +287,7 @@ def _dot(frame: _Frame, dot: Dot, y: float, kind: int) -> None:
 def _mark(x: float, y: float, kind: int, title: str) -> str:
     """A circle, square, triangle or diamond, in the colour of its kind."""
     colour, r = COLOURS[kind % 7], 4.3
-    said = f"<title>{html.escape(title)}</title>" if title else ""
+    said = element("title", title) if title else ""
     style = f'fill="{colour}" stroke="white" stroke-width="0.8"'
     if kind % 4 == 0:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" {style}>{said}</circle>'

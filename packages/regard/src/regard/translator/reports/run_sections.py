@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from regard.markup import Html, element, join
 from regard.progress import duration
 from regard.translator.data.corpus import Pairs
 from regard.translator.engines.run import load_run, uses_search
@@ -36,11 +37,10 @@ class ScoredRun:
     why_not: str = ""
 
 
-def run_section(run: ScoredRun, anchor: str, *, first: bool) -> str:
+def run_section(run: ScoredRun) -> Html:
     """One run, whole."""
     r = run.record
     parts = [
-        tables.heading(2, f"Run {r.name}", anchor, "first" if first else ""),
         _state(r),
         tables.paragraph(run_paragraph(run)),
         _headline(run),
@@ -59,10 +59,10 @@ def run_section(run: ScoredRun, anchor: str, *, first: bool) -> str:
             ),
             attention_maps([("", r)], run.pairs),
         ]
-    return "".join([*parts, _data(r), _settings(r), run_commands(r)])
+    return join(*parts, _data(r), _settings(r), run_commands(r))
 
 
-def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: int = 2) -> str:
+def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: int = 2) -> Html:
     """What each written word read, for a few middling sentences, all layers that read the source and all heads."""
     # about 8 words: long enough for attention to have a choice, short enough for a map on a page
     order = sorted(range(len(pairs)), key=lambda i: (abs(len(pairs.source[i].split()) - 8), i))
@@ -81,11 +81,11 @@ def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: i
                 title = f"{name + ', ' if name else ''}{where}"
                 table = read.weights[layer, head].tolist()
                 picture = figures.attention_map(table, read.rows, read.columns, title=f"{title}: {pairs.source[i]}")
-                maps.append(f"<div>{tables.paragraph(title)}{picture}</div>")
+                maps.append(element("div", tables.paragraph(title), picture))
         kinds = {run.settings.model.kind for _, run in opened}
         caption = " ".join([pairs.source[i], "Darker is more; every row sums to 1.", *map(_how_to_read, sorted(kinds))])
-        parts.append(tables.figure(f'<div class="maps">{"".join(maps)}</div>', caption))
-    return "".join(parts)
+        parts.append(tables.figure(element("div", *maps, class_="maps"), caption))
+    return join(*parts)
 
 
 def _how_to_read(kind: str) -> str:
@@ -95,15 +95,18 @@ def _how_to_read(kind: str) -> str:
     return "Heads are counted from 0."
 
 
-def run_commands(r: Record) -> str:
+def run_commands(r: Record) -> Html:
     code = f" --model {r.about['code']['name']}" if r.settings.model.kind == KIND and "code" in r.about else ""
     again = f"regard translator train {r.folder / 'settings.toml'}{code} --out runs/again"
-    return tables.heading(3, "Commands") + tables.commands(
-        [r.about.get("command", ""), f"{again}   # the same run once more", f"regard translator score {r.folder}{code}"]
-    )
+    told = [
+        r.about.get("command", ""),
+        f"{again}   # the same run once more",
+        f"regard translator score {r.folder}{code}",
+    ]
+    return join(tables.heading(3, "Commands"), tables.commands(told))
 
 
-def group_table(title: str, groups: list[dict[str, Any]]) -> str:
+def group_table(title: str, groups: list[dict[str, Any]]) -> Html:
     """Scores by length or by phenomenon."""
     rows = [
         [g["name"], f"{g['pairs']:,}", f"{g['bleu']:.1f}", f"{g['chrf']:.1f}", f"{g['exact']:.1%}",
@@ -113,15 +116,15 @@ def group_table(title: str, groups: list[dict[str, Any]]) -> str:
     return tables.table([title, *_GROUP_HEAD], rows)
 
 
-def _state(r: Record) -> str:
+def _state(r: Record) -> Html | None:
     total = r.settings.training.epochs
     if r.finished:
-        return ""
+        return None
     cut = " Its log ends in the middle of a line, which is left out." if r.log.cut else ""
     return tables.paragraph(f"This run is not finished: {len(r.epochs)} of {total} epochs are done.{cut}", "warn")
 
 
-def _headline(run: ScoredRun) -> str:
+def _headline(run: ScoredRun) -> Html:
     r, best = run.record, run.record.best
     boxes = [
         (f"{best.perplexity:.2f}", "best validation perplexity, counting <sos>"),
@@ -138,7 +141,7 @@ def _headline(run: ScoredRun) -> str:
     return tables.facts(boxes)
 
 
-def _curve(r: Record) -> str:
+def _curve(r: Record) -> Html:
     counting = not uses_search(r.settings)  # the others are given <sos>, and their loss is without it
     lines = [
         figures.Line(name="validation", y=[e.perplexity if counting else e.perplexity_without_sos for e in r.epochs]),
@@ -159,7 +162,7 @@ def _curve(r: Record) -> str:
     return tables.figure(svg, caption)
 
 
-def _scores(scores: dict[str, Any], scored_on: str) -> list[str]:
+def _scores(scores: dict[str, Any], scored_on: str) -> list[Html]:
     parts = [tables.heading(3, "Scores"), tables.paragraph(f"Scored on {scored_on}, with the best epoch's weights.")]
     whole = [scores["all"], *([scores["fitting"]] if scores["fitting"]["pairs"] < scores["all"]["pairs"] else [])]
     parts.append(group_table("", whole))
@@ -174,36 +177,32 @@ def _scores(scores: dict[str, Any], scored_on: str) -> list[str]:
     return parts
 
 
-def _data(r: Record) -> str:
+def _data(r: Record) -> Html | None:
     corpus = r.about.get("corpus", {})
     rows = [
         [name, *(f"{s[key]:,}" for key in ("pairs", "source_tokens", "target_tokens", "source_types", "target_types"))]
         for name, s in corpus.get("splits", {}).items()
     ]
     if not rows:
-        return ""
+        return None
     leaks = [f"{k['sources']} source sentences of {k['second']} are in {k['first']} too." for k in corpus["leaks"]]
     vectors = [f"{side}: {v['spec']}" for side, v in (r.about.get("vectors") or {}).items() if v]
     said = [*corpus.get("notes", []), *leaks, *(f"Word vectors of the {v}." for v in vectors)]
-    return "".join(
-        [
-            tables.heading(3, f"Data: {corpus['name']}, {corpus['source_language']} to {corpus['target_language']}"),
-            tables.table(["split", "pairs", "source tokens", "target tokens", "source types", "target types"], rows),
-            tables.paragraph(" ".join(said) or "No source sentence is in two splits."),
-            tables.paragraph(f"Fingerprint (sha256): {r.about['fingerprint']}", "lead"),
-        ]
+    return join(
+        tables.heading(3, f"Data: {corpus['name']}, {corpus['source_language']} to {corpus['target_language']}"),
+        tables.table(["split", "pairs", "source tokens", "target tokens", "source types", "target types"], rows),
+        tables.paragraph(" ".join(said) or "No source sentence is in two splits."),
+        tables.paragraph(f"Fingerprint (sha256): {r.about['fingerprint']}", "lead"),
     )
 
 
-def _settings(r: Record) -> str:
+def _settings(r: Record) -> Html:
     versions = ", ".join(f"{name} {value}" for name, value in (r.about.get("versions") or {}).items())
-    return "".join(
-        [
-            tables.heading(3, "Settings"),
-            tables.paragraph("Bold: different from the coursework's defaults.", "lead"),
-            tables.settings_table(r.settings),
-            tables.paragraph(f"Versions: {versions}.", "lead"),
-        ]
+    return join(
+        tables.heading(3, "Settings"),
+        tables.paragraph("Bold: different from the coursework's defaults.", "lead"),
+        tables.settings_table(r.settings),
+        tables.paragraph(f"Versions: {versions}.", "lead"),
     )
 
 

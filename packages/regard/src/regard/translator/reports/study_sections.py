@@ -5,52 +5,48 @@ The part of the page about a comparison: intervals, paired differences, groups, 
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from typing import Any
 
+from regard.markup import Html, element, join
 from regard.progress import duration
 from regard.translator.data.corpus import Pairs
 from regard.translator.reports import figures, tables
 from regard.translator.reports.run_sections import attention_maps, comparison_paragraph
 from regard.translator.runs.settings import Settings
-from regard.translator.scoring.significance import Bootstrap
+from regard.translator.scoring.significance import Bootstrap, BootstrapDifference, Difference
 from regard.translator.studies.comparison_record import DIGITS, NLL, Comparison, GroupRow, Results
 from regard.translator.studies.search_record import Trial, Tuning
 
 _KINDS = {"complete": 0, "pruned": 1}
 
 
-def study_section(study: Tuning, *, anchor: str, first: bool) -> str:
+def study_section(study: Tuning) -> Html:
     """A study, whole."""
-    best, default = study.best, study.default
-    return "".join(
-        [
-            tables.heading(2, f"Search {study.folder}", anchor, "first" if first else ""),
-            _headline(study),
-            tables.paragraph(
-                "Data, vocabulary, tokenisation, epochs and the single layer were fixed. Trials were judged by their "
-                "best validation perplexity (counting <sos>) with one seed, so the best trial's number flatters it; "
-                "the confirmation below uses seeds that took no part in the choice."
-            ),
-            tables.heading(3, "Trials in order"),
-            _history(study),
-            tables.heading(3, "What mattered"),
-            _importance(study),
-            _effects(study),
-            *_confirmation(study),
-            tables.heading(3, "Best beside default"),
-            _settings(best, default),
-            tables.heading(3, "Everything that was tried"),
-            _trials(study),
-            tables.heading(3, "Commands"),
-            tables.commands([study.searched_by, study.command]),
-        ]
+    return join(
+        _headline(study),
+        tables.paragraph(
+            "Data, vocabulary, tokenisation, epochs and the single layer were fixed. Trials were judged by their best "
+            "validation perplexity (counting <sos>) with one seed, so the best trial's number flatters it; the "
+            "confirmation below uses seeds that took no part in the choice."
+        ),
+        tables.heading(3, "Trials in order"),
+        _history(study),
+        tables.heading(3, "What mattered"),
+        _importance(study),
+        _effects(study),
+        *_confirmation(study),
+        tables.heading(3, "Best beside default"),
+        _settings(study.best, study.default),
+        tables.heading(3, "Everything that was tried"),
+        _trials(study),
+        tables.heading(3, "Commands"),
+        tables.commands([study.searched_by, study.command]),
     )
 
 
-def _headline(study: Tuning) -> str:
+def _headline(study: Tuning) -> Html:
     boxes = [(f"{study.best.perplexity:.2f}", f"validation perplexity of the best trial (number {study.best.number})")]
     if study.default is not None and study.default.perplexity:
         boxes.append((f"{study.default.perplexity:.2f}", "of the settings it started from"))
@@ -60,7 +56,7 @@ def _headline(study: Tuning) -> str:
     return tables.facts(boxes)
 
 
-def _history(study: Tuning) -> str:
+def _history(study: Tuning) -> Html:
     judged = [t for t in study.trials if t.perplexity is not None]
     points = [
         figures.Point(
@@ -82,7 +78,7 @@ def _history(study: Tuning) -> str:
     )
 
 
-def _importance(study: Tuning) -> str:
+def _importance(study: Tuning) -> Html:
     if not study.importance:
         return tables.paragraph("There are too few trials to say.", "warn")
     rows = [(i.name, [figures.Dot(value=i.mean, low=i.low, high=i.high)]) for i in study.importance]
@@ -98,16 +94,16 @@ def _importance(study: Tuning) -> str:
     )
 
 
-def _effects(study: Tuning) -> str:
+def _effects(study: Tuning) -> Html:
     """Perplexity against the settings that mattered most."""
     names = [i.name for i in study.importance[:6]] or list(study.best.changes)[:6]
-    pictures = "".join(f"<div>{_effect(study.trials, name)}</div>" for name in names)
+    pictures = (element("div", _effect(study.trials, name)) for name in names)
     return tables.figure(
-        f'<div class="maps">{pictures}</div>', "Every trial: perplexity against one setting at a time."
+        element("div", *pictures, class_="maps"), "Every trial: perplexity against one setting at a time."
     )
 
 
-def _effect(trials: Sequence[Trial], name: str) -> str:
+def _effect(trials: Sequence[Trial], name: str) -> Html:
     judged = [t for t in trials if t.perplexity is not None]
     values = sorted({t.changes[name] for t in judged}, key=lambda v: (isinstance(v, str), v))
     few = isinstance(values[0], (str, bool)) or len(values) <= 6
@@ -125,7 +121,7 @@ def _effect(trials: Sequence[Trial], name: str) -> str:
     )
 
 
-def _confirmation(study: Tuning) -> list[str]:
+def _confirmation(study: Tuning) -> list[Html]:
     if study.confirmation is None:
         return [
             tables.paragraph("Not confirmed: add --confirm 3 to the tune command for fresh seeds and the test set.")
@@ -133,23 +129,24 @@ def _confirmation(study: Tuning) -> list[str]:
     return [tables.heading(3, "Default beside best, on fresh seeds"), comparison_tables(study.confirmation)]
 
 
-def _settings(best: Trial, default: Trial | None) -> str:
+def _settings(best: Trial, default: Trial | None) -> Html:
     before = default.changes if default is not None else {}
-    rows = [
-        [html.escape(k), html.escape(_format_value(before.get(k, "-"))),
-         f"<b>{html.escape(_format_value(v))}</b>" if before.get(k) != v else html.escape(_format_value(v))]
-        for k, v in best.changes.items()
-    ]  # fmt: skip
+    rows = []
+    for key, value in best.changes.items():
+        shown = _format_value(value)
+        rows.append(
+            [key, _format_value(before.get(key, "-")), element("b", shown) if before.get(key) != value else shown]
+        )
     return tables.table(["setting", "default", f"best (trial {best.number})"], rows)
 
 
-def _trials(study: Tuning) -> str:
+def _trials(study: Tuning) -> Html:
     keys = list(study.best.changes)
     order = sorted(study.trials, key=lambda t: (t.state != "complete", t.perplexity or math.inf))
     rows = [
-        [str(t.number), t.state + (f": {html.escape(t.reason)}" if t.reason else ""),
+        [str(t.number), t.state + (f": {t.reason}" if t.reason else ""),
          "-" if t.perplexity is None else f"{t.perplexity:.2f}", str(len(t.curve)),
-         *(html.escape(_format_value(t.changes.get(k, "-"))) for k in keys)]
+         *(_format_value(t.changes.get(k, "-")) for k in keys)]
         for t in order
     ]  # fmt: skip
     head = [
@@ -179,33 +176,26 @@ _CHARTS = [("validation perplexity", "lower is better"), ("BLEU", "higher is bet
 
 
 def comparison_section(
-    comparison: Comparison, results: Results, pairs: Pairs | None, why_not: str, *, title: str, anchor: str,
-    first: bool, numbers: bool = True,
-) -> str:  # fmt: skip
+    comparison: Comparison, results: Results, pairs: Pairs | None, why_not: str, *, numbers: bool = True
+) -> Html:
     """A comparison, whole; without its ``numbers`` where they are on the page already."""
-    return "".join(
-        [
-            tables.heading(2, title, anchor, "first" if first else ""),
-            comparison_tables(comparison) if numbers else "",
-            *(
-                [tables.heading(3, "Learning curves"), _curves(results)]
-                if comparison.has("validation perplexity")
-                else []
-            ),
-            *_groups(comparison.groups, [e.name for e in comparison.entries]),
-            _translations(results, pairs, why_not),
-            _how(results),
-        ]
+    curves = comparison.has("validation perplexity")
+    return join(
+        comparison_tables(comparison) if numbers else None,
+        *([tables.heading(3, "Learning curves"), _curves(results)] if curves else []),
+        *_groups(comparison.groups, [e.name for e in comparison.entries]),
+        _translations(results, pairs, why_not),
+        _how(results),
     )
 
 
-def comparison_tables(comparison: Comparison) -> str:
+def comparison_tables(comparison: Comparison) -> Html:
     """Means with intervals, as a table and as pictures, and the differences."""
     names = [e.name for e in comparison.entries]
     seeds = ", ".join(map(str, comparison.seeds))
     columns = [m for m in _COLUMNS if comparison.has(m)]  # the notes say why one is missing
     rows = [
-        [html.escape(e.name), *(tables.interval(e.measures[m], DIGITS.get(m, 2)) for m in columns),
+        [e.name, *(tables.interval(e.measures[m], DIGITS.get(m, 2)) for m in columns),
          f"{e.parameters:,}", duration(e.cpu_seconds)]
         for e in comparison.entries
     ]  # fmt: skip
@@ -230,43 +220,48 @@ def comparison_tables(comparison: Comparison) -> str:
         parts += [tables.heading(3, "Differences, paired by seed"), _differences(comparison)]
     if comparison.bootstrap is not None:
         parts += [tables.heading(3, "Differences, paired by test sentence"), _bootstrap(comparison.bootstrap)]
-    return "".join(parts)
+    return join(*parts)
 
 
-def _differences(comparison: Comparison) -> str:
+def _differences(comparison: Comparison) -> Html:
     rows = []
     for d in comparison.differences:
-        low, high, digits = d.interval.low, d.interval.high, max(2, DIGITS.get(d.measure, 2))
-        span = "" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
-        p = "" if d.holm is None else "&lt;0.001" if d.holm < 0.001 else f"{d.holm:.3f}"
-        rows.append([d.measure, html.escape(f"{d.second} minus {d.first}"), html.escape(d.verdict),
-                     f"{d.interval.mean:+.{digits}f}", span, p])  # fmt: skip
+        p = "" if d.holm is None else "<0.001" if d.holm < 0.001 else f"{d.holm:.3f}"
+        rows.append([*_difference_cells(d, d.interval.mean, d.interval.low, d.interval.high), p])
     note = (
         "Each interval is a 95 % t-interval of the differences between runs of the same seed, which saw the same "
         "pairs in the same order. The last column corrects for looking at several pairs (Holm)."
     )
-    head = ["measure", "", "verdict", "difference", "95 % interval", "p, corrected"]
-    return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")
+    return join(tables.table([*_DIFFERENCE, "p, corrected"], rows, numbers=3), tables.paragraph(note, "lead"))
 
 
-def _bootstrap(bootstrap: Bootstrap) -> str:
-    rows = []
-    for d in bootstrap.differences:
-        digits = max(2, DIGITS.get(d.measure, 2))
-        span = f"{d.low:+.{digits}f} to {d.high:+.{digits}f}"
-        rows.append([d.measure, html.escape(f"{d.second} minus {d.first}"), html.escape(d.verdict),
-                     f"{d.difference:+.{digits}f}", span, f"{d.p:.3f}", f"{d.holm:.3f}"])  # fmt: skip
+def _bootstrap(bootstrap: Bootstrap) -> Html:
+    rows = [
+        [*_difference_cells(d, d.difference, d.low, d.high), f"{d.p:.3f}", f"{d.holm:.3f}"]
+        for d in bootstrap.differences
+    ]
     note = (
         f"Paired bootstrap: {bootstrap.samples:,} draws of {bootstrap.sentences:,} test sentences, "
         f"seed {bootstrap.seed}. It says how other test sentences would come out for these weights; differences paired "
         "by seed, how other trainings would. p is two-sided; the last column corrects it for looking at several pairs "
         "(Holm)."
     )
-    head = ["measure", "", "verdict", "difference", "95 % interval", "p", "p, corrected"]
-    return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")
+    return join(tables.table([*_DIFFERENCE, "p", "p, corrected"], rows, numbers=3), tables.paragraph(note, "lead"))
 
 
-def _curves(results: Results) -> str:
+_DIFFERENCE = ["measure", "", "verdict", "difference", "95 % interval"]
+
+
+def _difference_cells(
+    d: Difference | BootstrapDifference, mean: float, low: float | None, high: float | None
+) -> list[str]:
+    """The cells under ``_DIFFERENCE``."""
+    digits = max(2, DIGITS.get(d.measure, 2))
+    span = "" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
+    return [d.measure, f"{d.second} minus {d.first}", d.verdict, f"{mean:+.{digits}f}", span]
+
+
+def _curves(results: Results) -> Html:
     lines = []
     for name, runs in results.items():
         members = [[e.perplexity for e in r.epochs] for r, _ in runs]
@@ -279,7 +274,7 @@ def _curves(results: Results) -> str:
     )
 
 
-def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[str]:
+def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[Html]:
     parts = []
     for kind in ("length", "phenomenon"):
         rows = [g for g in groups if g.kind == kind]
@@ -293,7 +288,9 @@ def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[str]:
         fitting = [(g.name, [_dot(g.perplexity[n]) for n in names]) for g in rows if len(g.perplexity) == len(names)]
         label = "perplexity, counting <sos> (lower is better)"
         below = (
-            figures.dots(fitting, title=f"Perplexity by {kind}", names=names, x_label=label, least=1) if fitting else ""
+            figures.dots(fitting, title=f"Perplexity by {kind}", names=names, x_label=label, least=1)
+            if fitting
+            else None
         )
         cells = [
             [
@@ -309,44 +306,37 @@ def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[str]:
         parts += [
             tables.heading(3, f"By {kind if kind == 'phenomenon' else 'source length'}"),
             tables.figure(svg, ""),
-            tables.figure(below, ""),
+            *([tables.figure(below, "")] if below else []),
             tables.table(head, cells),
         ]
     return parts
 
 
-def _translations(results: Results, pairs: Pairs | None, why_not: str) -> str:
+def _translations(results: Results, pairs: Pairs | None, why_not: str) -> Html:
     if pairs is None:
         return tables.paragraph(f"Translations are left out: {why_not}", "warn")
     firsts = {name: runs[0] for name, runs in results.items()}
     lowercase = next(iter(firsts.values()))[0].settings.vocabulary.lowercase
     said = {name: scores["translations"] for name, (_, scores) in firsts.items()}
-    return "".join(
-        [
-            tables.heading(3, "Translations of the first seed, ordered by the first variant from best to worst"),
-            tables.legend(),
-            tables.samples(pairs, said, lowercase=lowercase),
-            attention_maps([(name, record) for name, (record, _) in firsts.items()], pairs, sentences=1),
-        ]
+    return join(
+        tables.heading(3, "Translations of the first seed, ordered by the first variant from best to worst"),
+        tables.legend(),
+        tables.samples(pairs, said, lowercase=lowercase),
+        attention_maps([(name, record) for name, (record, _) in firsts.items()], pairs, sentences=1),
     )
 
 
-def _how(results: Results) -> str:
+def _how(results: Results) -> Html:
     first = next(iter(results.values()))[0][0]
-    changes = [
-        [html.escape(name), html.escape(_different(runs[0][0].settings, first.settings) or "as below")]
-        for name, runs in results.items()
-    ]
+    changes = [[name, _different(runs[0][0].settings, first.settings) or "as below"] for name, runs in results.items()]
     folders = [f"regard translator score {runs[0][0].folder}" for runs in results.values()]
-    return "".join(
-        [
-            tables.heading(3, "Settings"),
-            tables.table(["", "what differs from the settings below"], changes, numbers=2),
-            tables.settings_table(first.settings),
-            tables.paragraph(f"Data fingerprint (sha256): {first.about['fingerprint']}", "lead"),
-            tables.heading(3, "Commands"),
-            tables.commands([first.about.get("command", ""), *folders]),
-        ]
+    return join(
+        tables.heading(3, "Settings"),
+        tables.table(["", "what differs from the settings below"], changes, numbers=2),
+        tables.settings_table(first.settings),
+        tables.paragraph(f"Data fingerprint (sha256): {first.about['fingerprint']}", "lead"),
+        tables.heading(3, "Commands"),
+        tables.commands([first.about.get("command", ""), *folders]),
     )
 
 

@@ -5,12 +5,12 @@ A translation beside its reference, word by word: right, right but elsewhere, wr
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from regard.markup import Html, element, escape, join
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import split_words
 from regard.translator.runs.settings import Settings
@@ -20,62 +20,61 @@ SAMPLES = 10
 _SHORT = 14  # rows that stay on one printed page
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 1, chosen: int | None = None) -> str:
-    """A table; columns from ``numbers`` on are numbers. Cells are HTML already, heads are text."""
-    kinds = ["" if i < numbers else ' class="n"' for i in range(len(head))]
-    top = "".join(f"<th{k}>{html.escape(h)}</th>" if h else "<td></td>" for h, k in zip(head, kinds, strict=True))
-    body = "".join(
-        ('<tr class="chosen">' if r == chosen else "<tr>")
-        + "".join(f"<td{k}>{cell}</td>" for cell, k in zip(row, kinds, strict=True))
-        + "</tr>"
-        for r, row in enumerate(rows)
-    )
-    kind = ' class="short"' if len(rows) <= _SHORT else ""
-    whole = f"<table{kind}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll" tabindex="0" role="group" aria-label="Table">{whole}</div>'
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 1, chosen: int | None = None) -> Html:
+    """A table; columns from ``numbers`` on are numbers."""
+    kinds = [None if i < numbers else "n" for i in range(len(head))]
+    top = [element("th", text, class_=kind) if text else element("td") for text, kind in zip(head, kinds, strict=True)]
+    body = [
+        element(
+            "tr",
+            *(element("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)),
+            class_="chosen" if number == chosen else None,
+        )
+        for number, row in enumerate(rows)
+    ]
+    parts = element("thead", element("tr", *top)), element("tbody", *body)
+    whole = element("table", *parts, class_="short" if len(rows) <= _SHORT else None)
+    return element("div", whole, class_="scroll", tabindex=0, role="group", aria_label="Table")
 
 
-def facts(pairs: Sequence[tuple[str, str]]) -> str:
+def facts(pairs: Sequence[tuple[str, str]]) -> Html:
     """Boxes with a big number and what it is."""
-    boxes = "".join(f"<div><b>{html.escape(v)}</b><span>{html.escape(k)}</span></div>" for v, k in pairs)
-    return f'<div class="facts">{boxes}</div>'
+    return element("div", *(element("div", element("b", v), element("span", k)) for v, k in pairs), class_="facts")
 
 
-def interval(given: Interval, digits: int = 2) -> str:
+def interval(given: Interval, digits: int = 2) -> Html:
     """A mean and, smaller, its interval."""
-    if given.low is None or given.high is None:
-        return f"{given.mean:.{digits}f}"
-    return f"{given.mean:.{digits}f} <small>({given.low:.{digits}f} to {given.high:.{digits}f})</small>"
+    mean, _, span = given.text(digits).partition(" ")
+    return join(mean, " ", element("small", span)) if span else escape(mean)
 
 
-def figure(svg: str, caption: str) -> str:
-    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
+def figure(picture: Html, caption: str) -> Html:
+    return element("figure", picture, element("figcaption", caption))
 
 
-def paragraph(text: str, kind: str = "") -> str:
-    return (f'<p class="{kind}">' if kind else "<p>") + f"{html.escape(text)}</p>"
+def paragraph(text: str, kind: str | None = None) -> Html:
+    return element("p", text, class_=kind)
 
 
-def heading(level: int, text: str, anchor: str = "", kind: str = "") -> str:
-    attributes = (f' id="{anchor}"' if anchor else "") + (f' class="{kind}"' if kind else "")
-    return f"<h{level}{attributes}>{html.escape(text)}</h{level}>"
+def heading(level: int, text: str, **attributes: str | None) -> Html:
+    return element(f"h{level}", text, **attributes)
 
 
-def commands(lines: Sequence[str]) -> str:
-    return f"<pre>{html.escape(chr(10).join(line for line in lines if line))}</pre>"
+def commands(lines: Sequence[str]) -> Html:
+    return element("pre", "\n".join(line for line in lines if line))
 
 
-def settings_table(settings: Settings) -> str:
+def settings_table(settings: Settings) -> Html:
     """Every setting, section by section; what differs from the coursework's defaults is bold."""
     default = Settings().to_dict()
     parts = []
     for section, content in settings.to_dict().items():
-        rows = "".join(_setting(key, value, default[section][key]) for key, value in content.items())
-        parts.append(f"<div><b>[{section}]</b><table><tbody>{rows}</tbody></table></div>")
-    return f'<div class="settings">{"".join(parts)}</div>'
+        rows = (_setting(key, value, default[section][key]) for key, value in content.items())
+        parts.append(element("div", element("b", f"[{section}]"), element("table", element("tbody", *rows))))
+    return element("div", *parts, class_="settings")
 
 
-def samples(pairs: Pairs, translations: dict[str, Sequence[str]], *, lowercase: bool, count: int = SAMPLES) -> str:
+def samples(pairs: Pairs, translations: dict[str, Sequence[str]], *, lowercase: bool, count: int = SAMPLES) -> Html:
     """Sentences from the best translated to the worst, at even distances, with errors marked; nothing is hand-picked.
 
     The first of ``translations`` orders them.
@@ -86,34 +85,34 @@ def samples(pairs: Pairs, translations: dict[str, Sequence[str]], *, lowercase: 
     order = sorted(range(len(first)), key=lambda i: (-quality[i], i))
     count = min(count, len(order))
     chosen = [order[round(k * (len(order) - 1) / max(1, count - 1))] for k in range(count)]
-    return "".join(_sample(pairs, i, words[i], translations, lowercase) for i in dict.fromkeys(chosen))
+    return join(*(_sample(pairs, i, words[i], translations, lowercase) for i in dict.fromkeys(chosen)))
 
 
-def legend() -> str:
-    return (
+def legend() -> Html:
+    return Html(
         '<p><span class="wrong">wrong word</span> &nbsp; <span class="moved">right word, elsewhere</span> &nbsp; '
         '<span class="missing"><span class="wrong">missing from the translation</span></span> (in the reference)</p>'
     )
 
 
-def _sample(pairs: Pairs, i: int, meant: list[str], translations: dict[str, Sequence[str]], lowercase: bool) -> str:
+def _sample(pairs: Pairs, i: int, meant: list[str], translations: dict[str, Sequence[str]], lowercase: bool) -> Html:
     marked = {name: mark(_words(said[i], lowercase), meant) for name, said in translations.items()}
     only = next(iter(marked.values()))
-    labels = f" &nbsp; <small>({', '.join(sorted(pairs.labels[i]))})</small>" if pairs.labels else ""
-    lines = [("source", html.escape(pairs.source[i]) + labels)]
+    labels = element("small", f"({', '.join(sorted(pairs.labels[i]))})") if pairs.labels else None
+    lines: list[tuple[str, object]] = [("source", join(pairs.source[i], labels and Html(" &nbsp; "), labels))]
     if len(marked) == 1:
-        lines.append(("reference", f'<span class="missing">{as_html(only.reference)}</span>'))
+        lines.append(("reference", element("span", as_html(only.reference), class_="missing")))
         lines.append(("translation", as_html(only.translation)))
     else:
-        lines.append(("reference", html.escape(" ".join(meant))))
+        lines.append(("reference", " ".join(meant)))
         lines += [(name, as_html(m.translation)) for name, m in marked.items()]
-    body = "".join(f"<dt>{html.escape(name)}</dt><dd>{text}</dd>" for name, text in lines)
-    return f'<div class="sample"><dl>{body}</dl></div>'
+    body = (part for name, text in lines for part in (element("dt", name), element("dd", text)))
+    return element("div", element("dl", *body), class_="sample")
 
 
-def _setting(key: str, value: Any, default: Any) -> str:
-    shown = html.escape(str(value).lower() if isinstance(value, bool) else str(value) or "(empty)")
-    return f"<tr><td>{key}</td><td>{f'<b>{shown}</b>' if value != default else shown}</td></tr>"
+def _setting(key: str, value: Any, default: Any) -> Html:
+    shown = str(value).lower() if isinstance(value, bool) else str(value) or "(empty)"
+    return element("tr", element("td", key), element("td", element("b", shown) if value != default else shown))
 
 
 def _words(sentence: str, lowercase: bool) -> list[str]:
@@ -176,14 +175,12 @@ def common_subsequence(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, in
     return kept
 
 
-def as_html(marked: Sequence[tuple[str, str]]) -> str:
+def as_html(marked: Sequence[tuple[str, str]]) -> Html:
     """The words with their marks as HTML: looks differ without colour too."""
     if not marked:
-        return '<span class="nothing">(nothing)</span>'
-    return " ".join(
-        html.escape(word) if what == RIGHT else f'<span class="{what}">{html.escape(word)}</span>'
-        for word, what in marked
-    )
+        return element("span", "(nothing)", class_="nothing")
+    words = (word if what == RIGHT else element("span", word, class_=what) for word, what in marked)
+    return Html(" ".join(map(escape, words)))
 
 
 def _marks(words: Sequence[str], in_place: set[int], spare: Counter[str]) -> list[tuple[str, str]]:

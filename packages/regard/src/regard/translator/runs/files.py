@@ -11,9 +11,8 @@
 | ``log.jsonl`` | one JSON object per line: steps and epochs (:mod:`regard.translator.runs.log`) |
 
 All are written by :func:`regard.files.write_file`, whole or not at all, and all but the settings, which people may
-read and write, carry a SHA-256 that is checked when they are read (:mod:`regard.translator.runs.sealed_json`,
-:mod:`regard.translator.runs.checkpoint_files`). No random state is stored because none is needed: order and dropout are
-functions of the seed and the step.
+read and write, carry a SHA-256 that is checked when they are read (:mod:`regard.translator.runs.sealed_files`).
+No random state is stored because none is needed: order and dropout are functions of the seed and the step.
 
 The run that comes with the package: wherever a run folder is asked for, the word ``example`` is one.
 
@@ -32,7 +31,7 @@ from typing import Any
 
 from regard.errors import InputError, RegardError
 from regard.files import PARTIAL, Lock, read_file
-from regard.translator.runs.sealed_json import seal, unseal
+from regard.translator.runs.sealed_files import seal, unseal
 
 RUN, SETTINGS, VOCABULARY, USUAL = "run.json", "settings.toml", "vocabulary.json", "usual.json"
 LAST, BEST = "last.safetensors", "best.safetensors"

@@ -11,9 +11,8 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import write_file
-from regard.translator.runs.checkpoint_files import read_header
 from regard.translator.runs.files import BEST, LAST
-from regard.translator.runs.sealed_json import SealedLines, lines_of
+from regard.translator.runs.sealed_files import SealedLines, lines_of, read_header
 from regard.written_numbers import is_finite_number
 
 LOG = "log.jsonl"
@@ -64,7 +63,7 @@ def read_log(folder: Path) -> Log:
         except ValueError as error:
             raise _damage_error(path, f"line {number}: {error}") from None
     if missing := _missing(done, epochs, steps):
-        raise _damage_error(path, f"{missing} is missing, which the checkpoint has done")
+        raise _damage_error(path, f"{missing} is missing, though the checkpoint was written after it")
     if lines.cut and done.finished:
         raise _damage_error(path, "it ends in the middle of a line, though the run has ended")
     return Log(cut=lines.cut, epochs=tuple(epochs[i] for i in sorted(epochs)), steps=tuple(sorted(steps.items())))

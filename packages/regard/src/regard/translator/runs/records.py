@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.translator.runs.checkpoint_files import read_header
 from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, read_json, run_folder
 from regard.translator.runs.log import Epoch, Log, read_log
+from regard.translator.runs.sealed_files import read_header
 from regard.translator.runs.settings import Settings, load_settings
 
 _ABOUT = {  # what run.json may say, and of which type; earlier versions said less

@@ -26,17 +26,23 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regard.errors import InputError
 from regard.files import create_folder, write_file
 from regard.progress import STOPPING, Notify, duration, ignore
+from regard.translator.data.batches import epoch_plan
 from regard.translator.data.corpus import Corpus, Pairs
+from regard.translator.decoding.translation import device_of
 from regard.translator.engines.run import load_run, uses_search
 from regard.translator.models.embeddings import initial_vectors
+from regard.translator.models.encoder import seed_dropout
 from regard.translator.models.own_translator import KIND, OwnCode
 from regard.translator.runs.files import json_file, lock_folder
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
@@ -52,8 +58,8 @@ from regard.translator.studies.comparison_record import (
     shared_nll,
     summarise,
 )
-from regard.translator.training.budget import cpu_seconds_a_run
-from regard.translator.training.loop import Watch, train
+from regard.translator.training.loop import Watch, deterministic_algorithms, first_model, train, training_loss
+from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.preparation import PreparedData, load_data, prepare
 
 
@@ -441,3 +447,31 @@ def _short(part: str) -> str:
         return part
     stem = re.sub(r"[.](txt|bin|vec|gz)\b", "", Path(where).name)
     return f"{head}:{stem}"
+
+
+def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6, own: OwnCode | None = None) -> float:
+    """CPU-seconds that all epochs of ``settings`` will take on this machine, to within a quarter or so.
+
+    ``steps`` batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
+    taken to cost a third of a training step for each batch. Nothing of it is kept.
+    """
+    s = settings.training
+    batches = epoch_plan(data.train, settings, 1)
+    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
+    with deterministic_algorithms(s.threads):
+        model = first_model(settings, data, own)
+        device = device_of(model)
+        optimiser = build_optimiser(settings, model, words=len(data.target))
+        spent, tokens = 0.0, 0
+        for number, rows in enumerate(chosen):
+            batch = data.train.batch(rows).to(device)
+            began = time.process_time()
+            seed_dropout(model, s.seed, number)
+            optimiser.zero_grad(set_to_none=True)
+            training_loss(model, batch, s).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            # the first step also warms up caches and allocators
+            if number:
+                spent, tokens = spent + time.process_time() - began, tokens + len(batch.labels)
+    a_token = spent / max(tokens, 1)
+    return s.epochs * a_token * (data.train.target_tokens + data.validation.target_tokens / 3)

@@ -1,4 +1,4 @@
-"""Where a study's trials are kept, and how a worker that died is known for dead.
+"""Where a study's trials are kept, and how a dead worker is detected.
 
 | storage | for | a worker is dead when |
 |---|---|---|
@@ -29,14 +29,14 @@ import re
 import socket
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.files import Lock
-from regard.translator.runs.checkpoint_files import missing_digest_note
-from regard.translator.runs.sealed_json import SealedLines
+from regard.translator.runs.sealed_files import SealedLines, missing_digest_note
 
 if TYPE_CHECKING:
     import optuna
@@ -46,46 +46,53 @@ if TYPE_CHECKING:
 JOURNAL, LOCKS, TRIALS = "journal.jsonl", "locks", "trials"
 
 
-class Storage(Protocol):
-    """What a search needs of the place where its trials are."""
+class Storage(ABC):
+    """What a search needs of the place where its trials are; what is not asked of every place does nothing here."""
 
-    shown: str  # its address as it may be printed and written down, without a password; "" for the folder's journal
-    place: str  # where this worker is: one that confirms again in the same place goes on with what it has
+    shown = ""  # its address as it may be printed and written down, without a password; "" for the folder's journal
+    place = ""  # where this worker is: one that confirms again in the same place goes on with what it has
 
+    @abstractmethod
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
         """The study; made if it is not there and ``create`` is true."""
 
     def notes(self) -> list[str]:
         """What to know about it before the first trial."""
+        return []
 
+    @abstractmethod
     def exclusive_access(self) -> contextlib.AbstractContextManager[None]:
         """Nobody else chooses a trial, or declares one dead, meanwhile."""
 
+    @abstractmethod
     def fail_dead_trials(self, study: optuna.Study) -> None:
         """Make failures of the running trials whose workers are dead; call it inside :meth:`exclusive_access`."""
 
     def claim_trial(self, number: int) -> contextlib.AbstractContextManager[None]:
         """Be known as the one who works on a trial; enter it inside :meth:`exclusive_access`."""
+        return contextlib.nullcontext()  # in a database, by the signs of life that Optuna gives while it runs one
 
+    @abstractmethod
     def claim_confirmation(self) -> contextlib.AbstractContextManager[bool]:
         """The right to confirm, which one worker has; False: another one has it."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a file needs none
         """Let go of connections."""
 
     def explain_errors(self) -> contextlib.AbstractContextManager[None]:
-        """The storage's errors as one sentence."""
+        """The storage's errors as one sentence; a file's are the system's, which come as one."""
+        return contextlib.nullcontext()
 
     def wait_if_away(self) -> contextlib.AbstractContextManager[None]:
         """Where the storage stops answering inside, wait until it answers again; InputError if that takes too long."""
+        return contextlib.nullcontext()
 
 
-class JournalFile:
+class JournalFile(Storage):
     """Optuna's journal in the study's folder, each line of it sealed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / JOURNAL
-        self.shown, self.place = "", ""
         self.lines, self.cut = SealedLines(self.path), False
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
@@ -140,17 +147,6 @@ class JournalFile:
         finally:
             lock.release()
 
-    def close(self) -> None:
-        return None
-
-    @contextlib.contextmanager
-    def explain_errors(self) -> Iterator[None]:
-        yield  # its only errors are the system's, which come as one sentence
-
-    @contextlib.contextmanager
-    def wait_if_away(self) -> Iterator[None]:
-        yield
-
     def _lock(self, name: str) -> Lock:
         (self.folder / LOCKS).mkdir(exist_ok=True)
         return Lock(self.folder / LOCKS / name)
@@ -173,10 +169,7 @@ def _backend(lines: SealedLines, lock: Lock) -> Any:
 
 def open_storage(folder: Path, url: str | None) -> Storage:
     """The storage at ``url``, after checking that it answers; without one, the journal in the folder."""
-    if url is None:
-        return JournalFile(folder)
-
-    return Postgres(url, folder)
+    return JournalFile(folder) if url is None else Postgres(url, folder)
 
 
 def without_password(text: str) -> str:
@@ -275,7 +268,7 @@ _CONNECTION: dict[str, Any] = {
 _ENGINE: dict[str, Any] = {"pool_pre_ping": True, "connect_args": _CONNECTION}  # it may be restarted meanwhile
 
 
-class Postgres:
+class Postgres(Storage):
     """A study in a PostgreSQL database, under the name of its folder."""
 
     def __init__(self, url: str, folder: Path) -> None:
@@ -303,9 +296,6 @@ class Postgres:
                     f"The storage {self.shown} has no study {self.name!r}; give the tune command again."
                 ) from None
 
-    def notes(self) -> list[str]:
-        return []
-
     @contextlib.contextmanager
     def exclusive_access(self) -> Iterator[None]:
         with self._transaction_lock(f"study {self.name}"):
@@ -314,10 +304,6 @@ class Postgres:
     def fail_dead_trials(self, study: optuna.Study) -> None:
         with silence_warnings():
             import_optuna().storages.fail_stale_trials(study)
-
-    @contextlib.contextmanager
-    def claim_trial(self, number: int) -> Iterator[None]:
-        yield  # Optuna gives the signs of life while it runs a trial
 
     @contextlib.contextmanager
     def claim_confirmation(self) -> Iterator[bool]:

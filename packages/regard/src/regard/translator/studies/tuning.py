@@ -44,7 +44,7 @@ from regard.translator.runs.files import BEST, LAST
 from regard.translator.runs.log import Epoch, read_log
 from regard.translator.runs.records import is_finished
 from regard.translator.runs.settings import Settings
-from regard.translator.studies.comparison import Variant, compare_variants
+from regard.translator.studies.comparison import Variant, compare_variants, cpu_seconds_a_run
 from regard.translator.studies.search_record import (
     CONFIRM,
     Tuning,
@@ -70,7 +70,6 @@ from regard.translator.studies.storage import (
     retry_interrupted,
     without_password,
 )
-from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import Step, Watch, first_model, train
 from regard.translator.training.preparation import PreparedData, prepare
 

@@ -38,7 +38,6 @@ from regard.translator.models.checkpoint_tensors import (
 from regard.translator.models.device import check_size, choose_device, count_parameters, put_on_device
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.own_translator import OwnCode, OwnTranslator, build_own
-from regard.translator.runs.checkpoint_files import Header, missing_digest_note
 from regard.translator.runs.files import BEST, LAST, USUAL, lock_folder
 from regard.translator.runs.log import (
     LOG,
@@ -52,6 +51,7 @@ from regard.translator.runs.log import (
     rewind_log,
     whole_number,
 )
+from regard.translator.runs.sealed_files import Header, missing_digest_note
 from regard.translator.runs.settings import Settings, TrainingSettings
 from regard.translator.scoring.scores import perplexity
 from regard.translator.training.optimisers import build_optimiser
@@ -177,10 +177,10 @@ def train(
         return has_unfinished_run(settings, folder, fingerprint, processes=team.size, own=own)
 
     team.run_on_first(lambda: has_begun(None))  # before minutes of reading, where it shows
+    device = choose_device(settings.training.device)
     data = prepared if prepared is not None else prepare(settings)
     for line in data.remarks():
         say(line)
-    device = choose_device(settings.training.device)
     if device.type != "cpu":
         say(f"It is computed on {device}.")
     with deterministic_algorithms(settings.training.threads, device), torch.random.fork_rng(devices=[]):

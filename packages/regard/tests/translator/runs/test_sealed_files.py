@@ -10,9 +10,8 @@ import pytest
 from safetensors.numpy import save
 
 from regard.errors import InputError
-from regard.translator.runs.checkpoint_files import metadata, seal_checkpoint
 from regard.translator.runs.log import LOG, append_log, finite_number, log_entries, read_log
-from regard.translator.runs.sealed_json import SealedLines, lines_of, seal, unseal
+from regard.translator.runs.sealed_files import SealedLines, lines_of, metadata, seal, seal_checkpoint, unseal
 
 ENTRIES = [{"event": "step", "step": n, "epoch": 1, "loss": 1 / n, "name": "Jürgen * \n J"} for n in (3, 5, 7, 11)]
 
@@ -155,7 +154,7 @@ def test_a_log_that_was_cut_anywhere_is_noticed(tmp_path, sealed, name, facts):
         with pytest.raises(InputError, match=r"log\.jsonl is damaged \((epoch \d|the loss of step 150) is missing"):
             read_log(tmp_path)
     (tmp_path / LOG).unlink()
-    with pytest.raises(InputError, match="epoch 1 is missing, which the checkpoint has done"):
+    with pytest.raises(InputError, match="epoch 1 is missing, though the checkpoint was written after it"):
         read_log(tmp_path)
 
 

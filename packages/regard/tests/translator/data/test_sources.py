@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import InputError
-from regard.translator.data.bounded_reader import FOLD, open_reader
-from regard.translator.data.sources import read_text
+from regard.translator.data.sources import FOLD, open_reader, read_text
 from regard.translator.data.vectors import read_glove, read_word2vec
 
 READERS = {"text": read_text, "glove": lambda p: read_glove(p, {"a"}), "word2vec": lambda p: read_word2vec(p, {"a"})}
@@ -41,7 +40,7 @@ def test_what_is_no_file_is_refused_unread(tmp_path: Path, reader: str) -> None:
 @pytest.mark.parametrize("reader", READERS)
 def test_a_trap_of_gzip_ends_early(tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some megabytes of one line again and again, in a few kilobytes."""
-    monkeypatch.setattr("regard.translator.data.bounded_reader.HARMLESS", 2**20)
+    monkeypatch.setattr("regard.translator.data.sources.HARMLESS", 2**20)
     line = b"a " + b"0 " * 20_000 + b"0\n"
     head = b"200 20001\n" if reader == "word2vec" else b""
     (tmp_path / "trap").write_bytes(gzip.compress(head + line * 200))

@@ -261,7 +261,7 @@ def _plain_length_above(
 def compensated_sums(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
     """sum over the parts of rows^T coefficients, enclosed in compensated sums; a few columns are copied at a time."""
     coefficients = np.concatenate([coefficients for _, coefficients in parts])
-    sums = []
+    sums = [(np.zeros(0), np.zeros(0))]  # there may be no columns at all
     for some in row_chunks(parts[0][0].shape[1], len(coefficients), COLUMNS):
         columns = np.concatenate([rows[:, some] for rows, _ in parts]).T
         sums.append(dot_enclosure(np.ascontiguousarray(columns), coefficients, refine=True))

@@ -17,6 +17,7 @@ from lab_browser import browser  # noqa: F401
 from places import ROOT
 from processes import PATIENCE
 from test_accessibility import AXE, SIZES, violations
+from tiers import NIGHTLY, sampled
 
 pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'regard[docs]'")
 
@@ -183,11 +184,12 @@ def test_in_every_picture_words_light_marks_and_on_paper_they_stand_side_by_side
     assert not page.locator(".figure .slide").first.is_visible()
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("eighth", sampled(range(8), every=8, others=NIGHTLY))
 @pytest.mark.skipif(not AXE.exists(), reason="axe is not installed: make check-javascript")
-def test_axe_finds_nothing_on_any_page(site, browser):  # noqa: F811
+def test_axe_finds_nothing_on_any_page(site, browser, eighth):  # noqa: F811
+    pages = sorted(site.rglob("*.html"), key=lambda path: (path.name != "index.html", path))
     found = []
-    for number, path in enumerate(sorted(site.rglob("*.html"))):
+    for number, path in enumerate(pages[eighth::8]):
         sizes = SIZES if path.name == "index.html" else [SIZES[number % 2]]
         found += [f"{path.name} {one}" for one in violations(browser, path.as_uri(), sizes=sizes, unfold=True)]
     assert not found

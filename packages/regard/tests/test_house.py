@@ -175,14 +175,11 @@ def test_what_can_grow_without_bound_is_read_in_one_place(library, homes):
     assert {short(path) for path in FILES if line.search(path.read_text("utf-8"))} == homes
 
 
-UNCONVERTED = {"grading/reports/pages.py"}  # pages that still escape by hand; none may be added
-
-
 def test_html_is_escaped_by_construction():
     """A page is made of :func:`regard.markup.element`; nobody else can forget to escape."""
     by_hand = re.compile(r"^(?:import html|from html import .*)$", re.MULTILINE)
     found = {short(path) for path in FILES if by_hand.search(path.read_text("utf-8"))}
-    assert found - UNCONVERTED == {"markup.py"}
+    assert found == {"markup.py"}
 
 
 def test_one_function_says_did_you_mean_and_one_is_the_softmax():

@@ -173,7 +173,7 @@ def _example(subject: Subject, experiment: Experiment, gap: Gap) -> dict[str, An
     kept = experiment.base_view.rows
     if not experiment.base.rows or experiment.other.batch == 1 or kept is None or len(kept) > 1:
         return {"output": gap.name, "index": list(gap.where), "words": f"{gap.name} at {list(gap.where)}"}
-    for length in (1, 2, 3, 5):
+    for length in (1, 2, 3, 5):  # few: each asks the model again
         short = _shorten(subject, experiment, length)
         if short is not None and measure(subject, short).is_above_rounding:
             break
@@ -197,7 +197,7 @@ def _shorten(subject: Subject, experiment: Experiment, length: int) -> Experimen
         return Question(rows=rows, others=question.others)
 
     base, other = cut(experiment.base), cut(experiment.other)
-    if not bool(other.rows[0].keep.any(1).all()):
+    if not bool(other.rows[0].keep.any(1).all()):  # what a neighbour of padding only does is asked elsewhere (weights)
         return None
     kept = experiment.base_view.rows
     rows = None if kept is None else kept.tolist()

@@ -45,7 +45,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not subject.is_long or any(gap.is_above_rounding for gap, _ in gaps):
         gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
     gap, experiment = max(gaps, key=lambda pair: pair[0].excess)
-    if gap.is_above_rounding and not claimed:
+    if gap.is_above_rounding and not claimed:  # an encoder reads later tokens by design: a fault needs a claim
         yield _not_applicable(f"It reads later tokens ({gap.words()}), and it is not declared causal.")
         return
     yield _finding(subject, experiment, gap)
@@ -163,6 +163,7 @@ def _smallest_example(subject: Subject, experiment: Experiment) -> dict[str, Any
     last = len(experiment.base.rows) - 1
     best: dict[str, Any] = {}
     for length in range(2, experiment.base.rows[last].length + 1):
+        # the later the change, the more places it may not reach
         for changed in range(length - 1, max(0, length - 3), -1):
             example = _one_change(subject, experiment, length, changed)
             if example is not None:
@@ -235,6 +236,7 @@ def input_gradient(subject: Subject, question: Question, place: int) -> Tensor |
 
     def keep(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         given = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+        # the table that is given the ids themselves, and not one of positions or types
         if leaves or not any(g.shape == ids.shape and torch.equal(g, ids) for g in given if not g.is_floating_point()):
             return None
         leaves.append(output.detach().requires_grad_(True))
@@ -253,6 +255,7 @@ def input_gradient(subject: Subject, question: Question, place: int) -> Tensor |
             if not leaves or not made:
                 return None
             generator = torch.Generator().manual_seed(5)
+            # random factors: a plain sum of probabilities is constant, and its gradient 0
             drawn = [torch.randn(v[:, :place].shape, generator=generator).to(v) for v in made]
             total = torch.stack([(v[:, :place] * d).sum() for v, d in zip(made, drawn, strict=True)]).sum()
             grad = torch.autograd.grad(total, leaves[0], allow_unused=True)[0]
@@ -277,6 +280,7 @@ def _check_training(subject: Subject) -> Iterator[Finding]:
         except Exception:  # it wants targets in train()
             return
         gap = worst_gap(made[0], made[1], subject.rounding_noise(), subject)
+        # the same question again: what differs by itself proves no leak
         steady = not worst_gap(made[0], made[2], subject.rounding_noise(), subject).is_above_rounding
         if not gap.is_above_rounding or not steady:
             return
@@ -300,7 +304,7 @@ def _training_answer(subject: Subject, question: Question, seen: View) -> dict[s
 
 
 def _call_seeded(module: nn.Module, inputs: dict[str, Any]) -> Any:
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # so that both questions drop the same entries
     return call(module, inputs)
 
 

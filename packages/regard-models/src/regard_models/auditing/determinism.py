@@ -50,6 +50,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not apart:
         subject.renew()
         apart = _largest_gap(_answers(subject, others[0]), after_base[0])
+        # the renewed copy was asked nothing yet: what a model stores at its first call shows against it
         words = "A question gets another answer after one of the same size than as the first"
     if apart:
         yield _failing_finding(subject, base, "memory", apart, words)

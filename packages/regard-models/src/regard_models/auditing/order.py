@@ -107,6 +107,7 @@ def _constant_tables(subject: Subject) -> list[tuple[str, nn.Module]]:
 
     def look(module: nn.Module, args: Any, output: Any) -> None:
         ids = next((a for a in args if isinstance(a, torch.Tensor)), None)
+        # smaller tables are of types or segments, which may well be the same everywhere
         enough = isinstance(module, nn.Embedding) and module.num_embeddings >= max(subject.lengths)
         if enough and ids is not None and ids.numel() > 1 and bool((ids == ids.flatten()[0]).all()):
             found.append((subject.names.get(id(module), ""), module))
@@ -148,12 +149,13 @@ def _trace(subject: Subject, experiment: Experiment) -> tuple[nn.Module | None, 
 
 def _first_to_ignore(base: list[Record], still: list[Record], other: list[Record]) -> nn.Module | None:
     """The first module whose output stays where it is while the tokens move: a source of positions."""
-    theirs = {(r.name, r.call): r for r in other}
+    theirs = {(r.name, r.call): r for r in other}  # by call, too: a shared layer runs several times
     for moved, unmoved in zip(base, still, strict=True):
         answer = theirs.get((moved.name, moved.call))
         if answer is None:
             continue
         for a, b, c in zip(moved.outputs, unmoved.outputs, answer.outputs, strict=False):
+            # what it was before the tokens moved, bit for bit, and not the same at every place, as a constant is
             ignores = torch.equal(b, c) and float((a - b).abs().max()) > 1e-9 * float(b[-2])
             if ignores:
                 return unmoved.module
@@ -219,7 +221,7 @@ def _check_position_ids(subject: Subject, parts: list[tuple[str, nn.Module]]) ->
     places = torch.arange(rows.length).expand(base.batch, -1)
     told = [
         base.with_rows(len(base.rows) - 1, replace(rows, positions=positions.clone()))
-        for positions in (places, places.flip(1))
+        for positions in (places, places.flip(1))  # the same ids turned round, so that none is outside of a table
     ]
     gap = measure(subject, Experiment(base=told[0], base_view=view(told[0]), other=told[1], other_view=view(told[1])))
     common: dict[str, Any] = {"property": NAME, "check": "position ids", "size": gap.size, "rounding": gap.rounding}

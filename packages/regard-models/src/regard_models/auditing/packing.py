@@ -93,7 +93,7 @@ def closure(allowed: Tensor) -> Tensor:
             [1, 1, 1]], dtype=torch.int32)
     """
     reach = allowed | torch.eye(len(allowed), dtype=torch.bool)
-    for _ in range(len(allowed).bit_length()):
+    for _ in range(len(allowed).bit_length()):  # each square doubles the number of layers
         reach = (reach.double() @ reach.double()) > 0
     return reach
 

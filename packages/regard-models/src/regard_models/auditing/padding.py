@@ -122,6 +122,7 @@ def _check_amount(subject: Subject, i: int, side: str, real: int, name: str) -> 
         tried.append((gap, experiment, told))
         if not gap.is_above_rounding:
             break
+    # one way that works is enough: some models count places by the mask themselves
     gap, experiment, told = min(tried, key=lambda one: one[0].excess)
     if gap.is_above_rounding and side == "left" and not tells:
         return Finding(
@@ -183,6 +184,7 @@ def _build_padded_question(
         values, keep[:, real:] = torch.cat([tokens, filling], 1), False
     else:
         values, keep[:, :amount] = torch.cat([filling, tokens], 1), False
+    # real tokens are counted from 0, whatever stands before them
     positions = (keep.long().cumsum(1) - 1).clamp(min=0) if told and stream.positions is not None else None
     if not stream.masks:
         keep = torch.ones_like(keep)  # known by the id of padding
@@ -200,6 +202,7 @@ def _filling(subject: Subject, i: int, batch: int, amount: int, fill: int) -> Te
     stream = subject.streams[i]
     generator = torch.Generator().manual_seed(11 + fill)
     drawn = subject.tokens(stream, batch, max(amount, 1), generator, blank=False)[:, :amount]
+    # where there is no mask, only the id of padding says what is padding
     if stream.vocabulary is not None and stream.pad is not None and (fill == 0 or not stream.masks):
         return torch.full_like(drawn, stream.pad)
     return drawn

@@ -62,6 +62,7 @@ def _check_own_type(subject: Subject, base: Question, exact: dict[str, Tensor]) 
         )
     noise = _noise(subject, base, exact)
     gaps = {n: largest(difference(v, mine[n])) for n, v in exact.items() if n in mine}
+    # each output against its own rounding: their sizes may differ by orders
     worst = max(gaps, key=lambda n: gaps[n] / (noise[n] or 1e-300), default=None)
     if worst is None:
         return Finding(property=NAME, check=kind, status=Status.NOT_APPLICABLE, sentence="Nothing can be compared.")

@@ -65,13 +65,13 @@ def _capture_records(subject: Subject, question: Question) -> Any:
 
 def _check_rows(subject: Subject, records: Any) -> Finding:
     """Sums of the rows that read something."""
-    slack = max(1e-5, 64 * torch.finfo(subject.dtype).eps)
+    slack = max(1e-5, 64 * torch.finfo(subject.dtype).eps)  # records are float32, whatever the model's type is
     odd: list[tuple[Any, float, float]] = []
     by_design: list[tuple[Any, float, float]] = []
     for record in records:
         weights = np.asarray(record.weights, dtype=np.float64)
         sums = weights.sum(-1)
-        sums = sums[(weights != 0).any(-1)]
+        sums = sums[(weights != 0).any(-1)]  # a query that may read nothing has a row of zeros, and that is right
         if not sums.size or np.abs(sums - 1).max() <= slack:
             continue
         meant = weights.max() <= 1 + slack and (_is_sigmoid(record) or sums.max() <= 1 + slack)
@@ -170,6 +170,7 @@ def _check_dropout(subject: Subject, records: Any) -> Finding:
 
 def _check_padding(subject: Subject, i: int, suffix: str) -> Iterator[Finding]:
     real = min(real_length(subject, i), subject.short_lengths()[i])
+    # words in the padding: only the mask can hide them
     question = padded_question(subject, i, "right", real, fill=1, told=False)
     try:
         records = _capture_records(subject, question)

@@ -91,7 +91,7 @@ def capture(  # noqa: PLR0913 - a verb's options, each with a default
             file.finish(facts_of(result))
     if stream is None:
         return result
-    return replace(Capture.read(stream), output=output)
+    return replace(Capture.read(stream), output=output)  # read again, so that the weights stay on the disk
 
 
 def run_model(model: nn.Module, inputs: Any, run: Run | None = None) -> Any:
@@ -102,7 +102,7 @@ def run_model(model: nn.Module, inputs: Any, run: Run | None = None) -> Any:
         if isinstance(inputs, Mapping):
             return call_by_name(model, inputs)
         return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
-    except (RegardError, WatchError, MemoryError):
+    except (RegardError, WatchError, MemoryError):  # ours say what is wrong, and memory is no fault of the example
         raise
     except Exception as error:  # somebody's code: whatever it raises is about their input
         reason = (str(error) or "no message").strip().partition("\n")[0][:200].rstrip(". ")
@@ -117,9 +117,10 @@ def is_compiled(model: nn.Module) -> bool:
 
 def compiled_output(model: nn.Module, inputs: Any, run: Run | None, eager: Any) -> tuple[Any, str]:
     """A compiled model's own output, and a sentence on it: compiled code runs eagerly while it is watched."""
+    # a second run need not give the same: generate() may sample, and dropout draws anew
     if run is not None or model.training:
         return eager, "compiled code was run eagerly: the compiled model's output may differ in its last digits"
-    own = run_model(model, inputs)
+    own = run_model(model, inputs)  # unwatched, so it runs compiled
     pairs = zip(tree_leaves(own), tree_leaves(eager), strict=False)
     floats = [(a, b) for a, b in pairs if isinstance(a, Tensor) and a.is_floating_point()]
     off = max((float((a - b).abs().max()) for a, b in floats if a.numel()), default=0.0)
@@ -167,6 +168,7 @@ _PARTS = (nn.Linear, nn.Dropout, nn.LayerNorm, nn.Identity, nn.Softmax, nn.Embed
 
 def unseen_modules(watch: Watch, emitted: Iterable[str]) -> tuple[UnseenModule, ...]:
     """The innermost modules that are called attention, ran, and in which no attention was seen."""
+    # whatever is around a module that was heard has been heard, too
     heard = {name for module in emitted for name in _with_ancestors(module)}
     silent = [
         name for name, module in watch.stack.ran.items() if name not in heard and _looks_like_attention(name, module)

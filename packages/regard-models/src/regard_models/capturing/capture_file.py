@@ -135,6 +135,7 @@ def write_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
         for what in ARRAYS
         if (array := getattr(record, what)) is not None
     }
+    # the facts are a text inside of the header's JSON, where their quotes are escaped
     room = len(json.dumps(facts, ensure_ascii=False).encode()) * 2 + 160 * len(arrays) + 256
     with CaptureFile(path, room=room + -room % 8) as file:
         try:
@@ -148,7 +149,7 @@ def write_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
 def facts_of(capture: Capture) -> dict[str, Any]:
     """All of a capture that is neither an array nor the model's output."""
     facts = capture.to_dict()
-    del facts["sound"], facts["file"]
+    del facts["sound"], facts["file"]  # the first follows from the records, and a file may be renamed
     for record in facts["records"]:
         del record["sound"], record["shape"]
     return facts
@@ -187,6 +188,7 @@ def _facts(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} is not a readable .safetensors file: {_first_line(error)}.") from None
     if meta.get("format") != _FORMAT:
         raise InputError(f"{file} is a .safetensors file but not a capture of ours; give one that capture wrote.")
+    # files of earlier versions have none
     if "facts_crc32" in meta and meta["facts_crc32"] != str(zlib.crc32(meta.get("facts", "").encode())):
         raise InputError(f"{file} is damaged: its facts are not those that were written; capture it again.")
     try:

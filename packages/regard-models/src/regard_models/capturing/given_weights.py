@@ -55,8 +55,10 @@ def _steps(weights: Any) -> list[Layers]:
     if isinstance(weights, Mapping) or (hasattr(weights, "keys") and hasattr(weights, "__getitem__")):
         return [_from_cache(weights)]
     if isinstance(weights, (list, tuple)):
+        # from generate: the layers of every step
         if weights and isinstance(weights[0], (list, tuple)) and _is_array(_first(weights[0])):
             return [_number_layers(step) for step in weights]
+        # None stands for a kernel that gave none, and is refused with that reason
         if any(_is_array(item) or item is None for item in weights):
             return [_number_layers(weights)]
     array = _array(weights, "weights")

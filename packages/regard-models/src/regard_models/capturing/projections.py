@@ -74,6 +74,7 @@ class LinearMaps:
                 self._add_bias(args, result)
             return None
         use = (storage_address(linear.weight), int(linear.weight.storage_offset()))
+        # tied weights run several times: the count tells which product it was
         self.uses[use] = self.uses.get(use, -1) + 1
         linear = replace(linear, use=(*use, self.uses[use]))
         self.last.append(linear)
@@ -92,7 +93,7 @@ class LinearMaps:
         """The map that made queries, keys or values (batch, heads, places, width), the latest if there are several."""
         if target is None or not target.numel():
             return None
-        for turned in (False, True):
+        for turned in (False, True):  # plain first: comparing lengths says less than comparing numbers
             for one in reversed(self.last):
                 match = columns_of(target, one.y, turned=turned)
                 if match is not None:
@@ -176,6 +177,7 @@ def columns_of(target: Tensor, table: Tensor, *, turned: bool) -> tuple[Tensor, 
     wanted = target.transpose(1, 2).reshape(batch * places, heads * width).double()
     eps = 64 * max(torch.finfo(tensor.dtype).eps for tensor in (target, table))
     for rows in _orders(table.double(), batch, places):
+        # at place 0 a rotation turns nothing
         first = torch.arange(batch) * places if turned else _sample(batch * places)
         nearest = _nearest(wanted[first], rows[first], free=not turned and len(first) > 3)
         if nearest is None:
@@ -201,10 +203,11 @@ def _sample(rows: int) -> Tensor:
 
 def _nearest(wanted: Tensor, rows: Tensor, *, free: bool) -> tuple[Tensor, float] | None:
     """For every wanted column the nearest one there is, and the factor between them (1 unless it is free)."""
-    sizes = rows.norm(dim=0).clamp(min=1e-300)
+    sizes = rows.norm(dim=0).clamp(min=1e-300)  # a column of zeros must not win by 0/0
     if free:
         columns = ((wanted.T @ rows) / sizes).argmax(dim=1)
     else:
+        # distances by way of a matrix product would lose the small ones, which decide
         columns = torch.cdist(wanted.T, rows.T, compute_mode="donot_use_mm_for_euclid_dist").argmin(dim=1)
         return columns, 1.0
     chosen = rows[:, columns]

@@ -152,7 +152,7 @@ def compare(
     if copy_weights:
         pairing.copy_weights(b, a)
     asked, refused = _collect_answers(a, b)
-    worst = max(asked, key=_Answers.excess)
+    worst = max(asked, key=_Answers.excess)  # against rounding: with padding the numbers may have another size
     equal = worst.excess() <= 1 or max(one.size - tolerance * one.own_rounding for one in asked) <= 0
     parting = (
         None
@@ -193,7 +193,7 @@ def _collect_answers(a: Subject, b: Subject) -> tuple[list[_Answers], list[str]]
         try:
             asked.append(_Answers(a, b, question, seen))
         except Exception as error:
-            if not asked or isinstance(error, InputError):
+            if not asked or isinstance(error, InputError):  # the plain input must be answered; padding is asked on top
                 raise
             refused.append(f"no padding, with which one of them raises {describe_error(error)}")
     return asked, refused
@@ -202,9 +202,9 @@ def _collect_answers(a: Subject, b: Subject) -> tuple[list[_Answers], list[str]]
 def _find_mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
     """Rules under which the first model gives the second's answers, to all that was asked and to something else."""
     a, b = asked[0].a, asked[0].b
-    asked = [*asked, *_fresh_answers(a, b)]
+    asked = [*asked, *_fresh_answers(a, b)]  # what fits one input by chance fails on others
     module = original(a.module)
-    with record_calls() as called:
+    with record_calls() as called:  # only what ran can be what is wrong
         asked[0].run_mine()
     words = list(_describe_output_functions(asked))
     tables = pairing.different_buffers()
@@ -213,7 +213,7 @@ def _find_mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
     for kind in KINDS:
         tried = plausible_repairs(kind, called, module)
         fitting = (m for m in tried if all(answers.equal_under(apply_repair(m, module)) for answers in asked))
-        words += [m.words for m in itertools.islice(fitting, 1)]
+        words += [m.words for m in itertools.islice(fitting, 1)]  # lazily: a kind is done with the first that fits
     return tuple(dict.fromkeys(words))
 
 
@@ -249,6 +249,7 @@ class _Answers:
         noise = max(_largest_difference(self.mine, self.run_mine(jitter=j)) for j in range(JITTERS))
         own = [self.run_mine(jitter=j, unit=a.dtype) for j in range(JITTERS)]
         self.own_rounding = max(_largest_difference(self.mine, moved) for moved in own)
+        # in float64 only where both have such a copy
         eps = torch.finfo(torch.float64 if a.wide and b.wide else a.dtype).eps
         self.scale = max((largest(v.abs()) for v in self.mine), default=0.0)
         self.size, self.rounding = _largest_difference(self.mine, self.theirs), FACTOR * noise + 8 * eps * self.scale
@@ -358,7 +359,7 @@ def _agree(made: list[Tensor], wanted: list[Tensor], rounding: float) -> bool:
     return bool(pairs) and all(bool(((x - y).abs() <= rounding).all()) for x, y in pairs)
 
 
-_ROWS = 40
+_ROWS = 40  # of a table: at later places angles are too large for float32
 _FAR = 1e-4  # tables are made in float32: the sine of an angle of some tens is known to 1e-5
 
 

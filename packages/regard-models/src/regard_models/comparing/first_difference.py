@@ -45,9 +45,11 @@ class FirstDifference:
         partners = _by_name(theirs)
         for record in mine:
             partner = partners.get((pairing.partner_name(record.name), record.call)) if record.name else None
+            # without a partner by name, whatever returns the same will do
             beside = [partner] if partner is not None else theirs
             if self._matches_any(record, record.outputs, [r.outputs for r in beside], "outputs"):
                 self.agreeing = record.name or self.agreeing
+            # what was given something else already is not to blame
             elif self._has_same_inputs(record, partner, theirs):
                 self.culprit = culprit(record.module, a, call=record.call)
                 self.partner = None if partner is None else partner.name
@@ -93,6 +95,7 @@ def describe_calls(mine: list[str], theirs: list[str], pairing: Pairing) -> str:
     both = {pairing.partner_name(n) for n, _ in pairing.mine.named_modules() if n} & set(pairing.modules)
     first, second = Counter(mine), Counter(theirs)
     odd = [n for n in sorted(both) if first[n] != second[n]]
+    # what is inside of it runs as often as it does, and need not be named
     odd = [n for n in odd if not any(n.startswith(f"{other}.") for other in odd)]
     if not odd:
         return ""
@@ -133,7 +136,7 @@ class Pairing:
         state, other = dict(mine.named_parameters()), dict(theirs.named_parameters())
         self.modules = dict(theirs.named_modules())
         for begin, target in names.items():
-            if not any(_is_inside(name, begin) for name in state):
+            if not any(_is_inside(name, begin) for name in state):  # a misspelt map would pair nothing, in silence
                 raise InputError(f"The map says {begin}={target}, and no weight of the first model begins so.")
         self.pairs = {n: self.partner_name(n) for n in state if self.partner_name(n) in other}
         self.shapes = {n: (state[n].shape, other[t].shape) for n, t in self.pairs.items()}
@@ -141,7 +144,7 @@ class Pairing:
 
     def partner_name(self, name: str) -> str:
         """The name in the second model."""
-        for begin in sorted(self.names, key=len, reverse=True):
+        for begin in sorted(self.names, key=len, reverse=True):  # blocks.0 says more than blocks
             if _is_inside(name, begin):
                 return (self.names[begin] + name[len(begin) :]).strip(".")
         return name
@@ -174,7 +177,7 @@ class Pairing:
                 into[name].copy_(other[self.partner_name(name)])
             yield
         finally:
-            for name, values in kept.items():
+            for name, values in kept.items():  # also after an error: the model is asked again
                 into[name].copy_(values)
 
     def unpaired_weights(self) -> tuple[str, ...]:
@@ -182,7 +185,7 @@ class Pairing:
 
     def copy_weights(self, source: Subject, target: Subject) -> None:
         """Put the second model's weights into the copies of the first that the comparison works on."""
-        for native in (True, False):
+        for native in (True, False):  # the copies in the model's own type, then those that are compared
             into = dict(original(target.native if native else target.module).named_parameters())
             from_ = dict(original(source.native if native else source.module).named_parameters())
             with torch.no_grad():

@@ -64,6 +64,7 @@ def head_ranks(
         todo = [
             (record.index, head, recorder.maps.by_call[number])
             for number, record in enumerate(recorder.records)
+            # generate() runs a layer several times, with the same matrices
             if record.index in chosen and record.step == 0
             for head in chosen[record.index]
         ]
@@ -110,7 +111,7 @@ def _cut_rank(spectrum: Spectrum | None, rank: int | None) -> int | None:
         return None
     if rank is not None:
         return min(rank, len(spectrum.singular_values))
-    return int(np.searchsorted(spectrum.energy, ENERGY) + 1)
+    return int(np.searchsorted(spectrum.energy, ENERGY) + 1)  # energy[r - 1] is what rank r keeps
 
 
 def _width(maps: dict[str, HeadMap]) -> int:
@@ -162,7 +163,7 @@ def _cut_scores(maps: dict[str, HeadMap], head: int, spectrum: Spectrum | None, 
 
     def correction(one: LinearMap) -> Tensor:
         here = columns.to(one.y.device)
-        more = torch.zeros_like(one.y, dtype=torch.float64)
+        more = torch.zeros_like(one.y, dtype=torch.float64)  # the other heads' columns stay as they are
         more[:, here] = one.x.double() @ one.weight[:, here].double() @ turn.to(one.y.device)
         return more
 

@@ -203,6 +203,7 @@ def _diagnose(recording: Recording, *, name: str, padding: str) -> Diagnosis:
     diagnosis = judge(recording, padding=padding, tries=affordable_tries(recording))
     if diagnosis.unread:
         raise CouldNotFindOut(f"{name} {diagnosis.unread}")
+    # once a part is right, how far it came says more than the error
     if diagnosis.raised is not None and "right" not in diagnosis.parts.values():
         raise InputError(f"{name} failed: {diagnosis.raised}; fix it first.")
     return diagnosis

@@ -41,7 +41,7 @@ def output_difference(match: Match, one: ForwardPass, pad: int | None, stages: S
     try:
         with np.errstate(all="ignore"):
             value = run(match.roles, start_values(one, pad), match.switches, tuple(stages))[STAGES[stages[-1]][0]]
-    except (ValueError, IndexError, LookupError):
+    except (ValueError, IndexError, LookupError):  # roles that were read off other shapes may not fit this one
         return float("inf")
     if is_close(value, one.output, match.tolerance):
         return 0.0
@@ -52,6 +52,7 @@ def output_difference(match: Match, one: ForwardPass, pad: int | None, stages: S
 def has_places_for(roles: Roles, one: ForwardPass) -> bool:
     """Whether the table of positions that was read off a short run reaches this far; else nothing is known."""
     length = next((value.shape[1] for name, value in one.inputs.items() if name == "ids"), 0)
+    # only the run on 211 places can be longer than the table that was read off
     return length < 200 or not roles.tables or max(len(table) for table in roles.tables) >= length
 
 
@@ -59,6 +60,7 @@ def is_close(value: Array, output: Array | None, tolerance: float) -> bool:
     """Equal up to rounding; NaN equals NaN."""
     if output is None or value.shape != output.shape:
         return False
+    # nearly every candidate differs here, and the rest need not be read
     few, others = value.ravel()[:5], output.ravel()[:5]
     with np.errstate(invalid="ignore"):
         if (np.abs(few - others) > 2 * tolerance * (1 + np.abs(others))).any():
@@ -107,6 +109,7 @@ def masks_in(one: ForwardPass) -> tuple[bool, bool]:
     if "ids" not in one.inputs:
         return any(name in one.inputs for name in ("padding", "mask")), True
     length = one.inputs["ids"].shape[1]
+    # ids may become a mask without being compared with anything
     padding = any(node.live and node.value is not None and node.value.dtype == np.bool_ for node in one.nodes) or any(
         event.op in ("sign", "clamp") for event in one.events
     )

@@ -193,6 +193,7 @@ def _shared_norms(recording: Recording, match: Match) -> Iterator[Finding]:
     first, second = match.switches.get("first norm"), match.switches.get("second norm")
     if not isinstance(first, NormChoice) or not isinstance(second, NormChoice):
         return
+    # a norm that is not taken is shared with nobody
     if any(match.mistake_at(f"{word} sum").endswith(("no-norm", "neither")) for word in ("first", "second")):
         return
     if first.norm is None or second.norm is None or not first.norm.parameters:
@@ -256,6 +257,7 @@ def _unused_parameters(recording: Recording, match: Match) -> Iterator[Finding]:
             stage="mixing",
         )
     else:
+        # too many parameters change no score: no mistake
         yield Finding(name="parameters-unused", said=f"parameters that are never used: {said}", weight=Weight.VARIATION)
 
 
@@ -322,7 +324,7 @@ def _odd_operations(recording: Recording, match: Match) -> Iterator[Finding]:
 def _few_digits(recording: Recording, match: Match) -> Iterator[Finding]:
     """Numbers that leave an operation with 11 bits or fewer, where they came with more: float16, or bfloat16."""
     run = recording.runs[0]
-    for event in () if match.complete else run.events:
+    for event in () if match.complete else run.events:  # scores that are explained to 2e-5 have more than 11 bits
         values = [run.nodes[node].value for node in (*event.inputs, *event.outputs) if run.nodes[node].live]
         if (
             len(event.inputs) == 1
@@ -344,6 +346,7 @@ def _has_few_digits(value: Array | None) -> bool:
     if value is None or value.dtype.kind != "f" or not np.isfinite(value).all():
         return False
     share, _ = np.frexp(value)
+    # a few zeros, ones and halves have few digits by themselves
     return bool(np.unique(share).size > 20 and np.array_equal(share, np.round(share * 2**11) / 2**11))
 
 
@@ -357,6 +360,7 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     blurred = recording.wavers or match.tolerance > EXACT or not match.complete or drowned
     for slope in () if blurred else recording.slopes:
         allowed = slope.scale + 1e-4 * max(abs(slope.differences), abs(slope.backward or 0.0))
+        # not "> allowed": a gradient that is NaN is wrong, too
         if not abs((slope.backward or 0.0) - slope.differences) <= allowed and np.isfinite(slope.differences):
             wrong.append(slope)
     if not wrong:
@@ -388,7 +392,9 @@ CONDITIONS = {  # how far from itself a model may be; what it is called, and how
 
 def _conditions(recording: Recording, match: Match) -> Iterator[Finding]:
     """Right in float64, in eval() or at first only: measured on the model against itself."""
+    # batch norm differs in train() by design
     normed_by_batch = any("batch_norm" in event.op for event in recording.runs[0].events)
+    # the single conditions first: "training" is three of them at once
     for condition, (allowed, name, said) in CONDITIONS.items():
         if recording.conditions.get(condition, 0.0) > allowed and not recording.unsteady and not normed_by_batch:
             yield Finding(name=name, said=said, instead="the same computation in every mode and dtype")

@@ -171,7 +171,7 @@ def _judge_positions(recording: Recording) -> Diagnosis:
 
 def _is_time_first(run: ForwardPass) -> bool:
     """Whether what is added differs along the first axis and not along the second: torch's older order of axes."""
-    if "x" not in run.inputs or min(run.inputs["x"].shape[:2]) < 2:
+    if "x" not in run.inputs or min(run.inputs["x"].shape[:2]) < 2:  # along an axis of length 1 nothing can differ
         return False
     rest = np.asarray(run.output) - run.inputs["x"]
     return bool(np.abs(rest - rest[:, :1]).max() < 1e-6 < np.abs(rest - rest[:1]).max())
@@ -189,7 +189,7 @@ def _added_rows(run: ForwardPass) -> Array:
         return np.asarray(out[0])
     x = run.inputs["x"]
     width = x.shape[-1]
-    for scale in (1.0, np.sqrt(width)):
+    for scale in (1.0, np.sqrt(width)):  # some modules multiply the states by sqrt(width) before they add positions
         rest = out - scale * x
         if np.abs(rest - rest[:1]).max() < 1e-6 and np.abs(rest).max() < 3:
             return np.asarray(rest[0])
@@ -219,7 +219,7 @@ def _losses(run: ForwardPass, pad: int) -> Iterator[tuple[str, str, float, Array
     real = targets != pad
     every = np.ones_like(real)
     right: list[tuple[str, str, Array, float | None]] = [
-        ("padding left out of the mean", "", real, None),
+        ("padding left out of the mean", "", real, None),  # no sentence: this one is right
         ("padding-scored", "padding scored like words", every, None),
     ]
     right += [

@@ -79,7 +79,7 @@ def _inputs(recording: Recording, run: ForwardPass, shape: tuple[int, int], seed
     """What can have been given for a shape, as far as the claimed inputs have the same shapes."""
     claimed = run.inputs
     for given in _draw_inputs(recording, claimed, shape, seed):
-        more = {"value"} if recording.kind == "loss" else set()
+        more = {"value"} if recording.kind == "loss" else set()  # what its loss came to, which no draw can give
         same = all(name in claimed and claimed[name].shape == value.shape for name, value in given.items())
         if same and set(claimed) == set(given) | more:
             yield {**given, **{name: claimed[name] for name in more}}
@@ -93,8 +93,10 @@ def _draw_inputs(
     elif "ids" in claimed:
         yield {"ids": seeded_draws.sentences(shape, recording.pad or 0, seed)}
     elif "x" in claimed and claimed["x"].ndim == 3:
+        # the width is only claimed: memory is bounded
         yield {"x": seeded_draws.states(shape, min(claimed["x"].shape[-1], 10_000), seed)}
     elif "query" in claimed:
+        # with axes of batch and heads or without, as the function takes them
         for axes, shorter in itertools.product((3, 4, 2), (True, False)):
             yield seeded_draws.vectors(shape, axes=axes, shorter=shorter, seed=seed)
     elif not claimed and recording.kind == "positions":
@@ -118,6 +120,7 @@ def drawn_parameters(recording: Recording, seed: int) -> dict[str, Array]:
     """Those of its parameters that hold what was drawn for them; frozen ones do not, and those that it has changed."""
     parameters = {}
     for name, claimed in recording.parameters.items():
+        # how it was drawn hangs on its layer, which nobody vouches for here: all ways are tried
         for ones, table in itertools.product((False, True), repeat=2):
             drawn = seeded_draws.parameter(seed, name, claimed.shape, ones=ones, table=table)
             if np.array_equal(drawn, claimed):

@@ -59,6 +59,7 @@ def definitions_of(notebook: bytes, path: str) -> bytes:
         raise InputError(f"{path} is no notebook that can be read; save it again as .ipynb.") from None
     kept: list[str] = []
     for code in codes:
+        # magics of a notebook are no Python; an empty line in their place keeps the count of lines
         lines = ["" if line.lstrip().startswith(("%", "!", "?")) else line for line in code.splitlines()]
         try:
             body = ast.parse("\n".join(lines)).body
@@ -73,7 +74,7 @@ def _is_definition(one: ast.stmt) -> bool:
     """An import, a function, a class, or a name for a number, a text or a collection of these."""
     if isinstance(one, (ast.Assign, ast.AnnAssign)) and one.value is not None:
         try:
-            ast.literal_eval(one.value)
+            ast.literal_eval(one.value)  # a value that calls nothing: rate = 0.1, and not model = train()
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             return False
         return True
@@ -85,4 +86,5 @@ def _is_definition(one: ast.stmt) -> bool:
 
 def _first_line(one: ast.stmt) -> int:
     above: list[ast.expr] = getattr(one, "decorator_list", [])
+    # decorators stand above the line that a definition is counted by
     return min([one.lineno, *(decorator.lineno for decorator in above)])

@@ -203,6 +203,7 @@ class Search:
             return False
         if not (np.abs(finite) > 1e-12).any() and not self.broken[place]:
             return False  # zeros occur everywhere
+        # that all of 400 numbers occur is no chance, and more would only take time
         return is_subset(finite[:: max(1, finite.size // 400)], self.there[place], tolerance=self.tolerance)
 
     def _occurs_without_bias(self, stage: str, value: Array, place: int) -> bool:
@@ -310,6 +311,7 @@ def norm_choices(roles: Roles) -> list[NormChoice]:
     """Every learned pair of gain and shift with every way of normalising; torch's own way where torch does it."""
     choices: list[NormChoice] = []
     for index, norm in enumerate(roles.norms):
+        # the same norm twice would double the search at each place for one
         if any(norm.same(other) and norm.eps == other.eps for other in roles.norms[:index]):
             continue
         if norm.eps is not None:
@@ -361,12 +363,13 @@ def find_match(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE
     best: Match | None = None
     for tolerance in (EXACT, SINGLE):
         search = Search(roles, recording, stages, tolerance=tolerance, tries=tries)
+        # to float32's digits nearly any number would be found in such a trace
         if best is not None and is_crowded(search.there[0], tolerance):
             break
         if recording.runs[0].raised is not None:
             return _match(search, search.furthest_branch(written=False), complete=False)
         end = search.best_branch()
-        search.left = tries // 5
+        search.left = tries // 5  # the first search may have used up all of them
         branch = end if end is not None else search.furthest_branch(written=True)
         one = _match(search, branch, complete=end is not None)
         if one.complete:

@@ -27,6 +27,7 @@ from regard.written_numbers import at_most, in_full
 
 def check_relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
     bound = eps / (1 + eps) * diameter
+    # exactly, for the witness; the float above is for the sentence
     away = Fraction(eps) / (1 + Fraction(eps)) * Fraction(diameter)
     if factor < 1:
         return refuted_verdict(
@@ -108,7 +109,7 @@ def judge_bound(instance: Instance, bound: float) -> Ruling:
     farthest = _largest_distance(instance)
     away, yours = format_distinctly(farthest, bound)
     return bound_ruling(
-        farthest / max(bound, 1e-300),
+        farthest / max(bound, 1e-300),  # a bound of 0 or less loses, without being divided by
         1.0,
         f"with two keys, alpha_j = 1/(1+eps), the other value {instance.given['distance']:g} away: ||c - v_j|| = "
         f"{away} is above your {yours}",

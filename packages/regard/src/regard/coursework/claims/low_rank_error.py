@@ -116,7 +116,7 @@ def judge_error(instance: Instance, B: Any) -> Ruling:
     return worst_ruling(
         bound_ruling(
             beyond,
-            1e-9 * max(norm, 1e-300),
+            1e-9 * max(norm, 1e-300),  # B is made of floats: what should be 0 is a rounding error
             f"the rank of B is above k - 1 = {k - 1}: its sigma_{k} is {beyond:.3g}",
         ),
         bound_ruling(error, norm / np.sqrt(k), f"||A - B|| = {has} is above ||A||_F/sqrt(k) = {most}"),

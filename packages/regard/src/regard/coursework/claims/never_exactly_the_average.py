@@ -142,7 +142,7 @@ def judge_average(instance: Instance, query: Any) -> Ruling:
     So c = (v_0 + v_1)/2 exactly when among the keys of each score the v_i - (v_0 + v_1)/2 add up to 0.
     """
     keys, values = instance.given["keys"], instance.given["values"]
-    possible = len(keys) == 2 or values.shape[1] == 1
+    possible = len(keys) == 2 or values.shape[1] == 1  # two keys, or values that balance: q = 0 averages
     if query is None:
         return Ruling(room=-1.0 if possible else 1.0, said="you say there is none, but here q = 0 does it")
     groups: dict[Fraction, list[Fraction]] = {}

@@ -42,6 +42,7 @@ def _least_ratio(delta: float) -> Fraction:
 def weights_of_two(n: int, eps: float, c: float) -> tuple[float, float]:
     """alpha_0 and alpha_1: x^c and x, x = n/eps, over their sum and the n - 2 others, which have 1 each."""
     L = math.log(n / eps)
+    # without the largest score, since x^c may be too large for a float
     first, second, others = (math.exp(score - max(c * L, L)) for score in (c * L, L, 0.0))
     return first / (first + second + (n - 2) * others), second / (first + second + (n - 2) * others)
 
@@ -92,7 +93,7 @@ def check_picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
 
 
 def check_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdict:
-    for c, sign in ((0.5, -1), (1.5, 1)):
+    for c, sign in ((0.5, -1), (1.5, 1)):  # c - 1 is -1/2, then 1/2
         with balls.precise():
             L = (balls.ball(n) / balls.ball(eps)).log()
             first = 1 / (1 + balls.rest(balls.ball(c) * L, [(1, L), (n - 2, 0)]))

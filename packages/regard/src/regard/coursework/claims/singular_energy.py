@@ -24,11 +24,13 @@ def check_real_matrices(*, rows: int, columns: int, power: float) -> Verdict:
         return _other_power_verdict(power)
     rng = np.random.default_rng(0)
     for trial in range(TRIALS):
+        # an identity must not hang on the size of the entries
         matrix = rng.standard_normal((rows, columns)) * 10.0 ** rng.integers(-5, 6)
         if trial % 3 == 0:
             matrix[:, 0] = matrix[:, -1]  # deficient rank
         known, total = spectrum(matrix), squares(matrix)
         low, high = float(np.sum(known.lower**2)), float(np.sum(known.upper**2))
+        # an enclosure may be wide: only one that misses the total contradicts
         if low > total * (1 + 1e-9) or high < total * (1 - 1e-9):
             return not_refuted_verdict(
                 TRIALS, f"The proof and an enclosed spectrum differ: {low:.9g}, {high:.9g}, {total:.9g}."
@@ -58,7 +60,7 @@ def check_whole_matrices(*, rows: int, columns: int, power: float) -> Verdict:
     if power != 2:
         return _other_power_verdict(power)
     rng = np.random.default_rng(1)
-    few = (min(rows, 6), min(columns, 6))
+    few = (min(rows, 6), min(columns, 6))  # exact coefficients grow with the size
     for _ in range(TRIALS):
         A = flint.fmpz_mat(rng.integers(-9, 10, few).tolist())
         gram = A.transpose() * A

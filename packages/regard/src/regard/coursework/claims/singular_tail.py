@@ -50,7 +50,7 @@ def check_as_stated(*, rows: int, columns: int, k: int, factor: float) -> Verdic
 
 def _climb_sentence(rows: int, columns: int, k: int) -> str:
     """How near an adversary comes to equality, in words; nothing where sigma_k is 0."""
-    small = (min(rows, 12), min(columns, 12))
+    small = (min(rows, 12), min(columns, 12))  # each of the climb's steps is a decomposition
     if k > min(small):
         return ""
     reached = float(statements(climb(np.random.default_rng(0).standard_normal(small), k)).tail[k - 1]) ** 2
@@ -94,7 +94,7 @@ def judge_bound(instance: Instance, bound: float) -> Ruling:
     value = float(norm / np.sqrt(k))
     sigma, yours = format_distinctly(value, bound)
     return bound_ruling(
-        value / max(bound, 1e-300),
+        value / max(bound, 1e-300),  # a bound of 0 or less loses, without being divided by
         1.0,
         f"{sigma} times the {k} x {k} identity has the Frobenius norm {norm:g} and sigma_{k} = {sigma}, "
         f"above your {yours}",

@@ -30,7 +30,7 @@ def check_one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
         region = f"for $a <= 1/(2(ratio^2 (d-1) - 1))$, so for $a <= {at_least(1 / (2 * beyond), 4)}$"
     wide = math.sqrt(along) / math.sqrt(across)  # not of the quotient, which float64 may not hold
     size = f"along the mean {math.sqrt(along):.4g}, across it {math.sqrt(across):.4g}"
-    if along < Fraction(ratio) ** 2 * across:
+    if along < Fraction(ratio) ** 2 * across:  # variances against the squared ratio: no root, so exact
         return refuted_verdict(
             f"Standard deviations: {size}.",
             witness=Witness(along, "<", Fraction(ratio) ** 2 * across),

@@ -74,6 +74,7 @@ def describe_comparison(comparison: Comparison) -> str:
     if len(comparison.seeds) == 1:
         return f"Validation perplexity of one seed each, which tells no difference from chance: {means}."
     paired = [d for d in comparison.differences if d.measure == VALIDATION]
+    # corrected for their number: of twenty differences one would pass by chance
     sure = [d for d in paired if d.holm is not None and d.holm < 0.05]
     differ = "; ".join(f"{d.verdict} than {d.first} by {abs(d.interval.mean):.2f}" for d in sure)
     return (
@@ -96,6 +97,7 @@ def check_probabilities(*, seed: int) -> Verdict:
     source = torch.randint(FIRST_WORD, WORDS, (20, 13), generator=draw)
     with torch.no_grad():
         said = torch.softmax(model(source), dim=-1)
+    # exact sums of what the model gives: adding in floats would round once more
     sums = [sum(map(Fraction, row), Fraction(0)) for row in said.reshape(-1, WORDS).tolist()]
     total = max(sums, key=lambda one: abs(one - 1))
     off = float(abs(total - 1))
@@ -145,14 +147,14 @@ def _attention_gap(seed: int) -> float:
 
     from regard.translator.models.encoder import Attention
 
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with torch.random.fork_rng(devices=[]), torch.no_grad():  # the caller's random numbers stay as they are
         torch.manual_seed(seed)
         layer, slots, words = Attention(12, heads=3, head_width=10), torch.randn(1, 13, 12), torch.randn(1, 7, 12)
         q, k, v = (
             linear(states).double().numpy().reshape(-1, 3, 10).transpose(1, 0, 2)
             for linear, states in ((layer.queries, slots), (layer.keys, words), (layer.values, words))
         )
-        ours = attend(q, k, v, scale=10**-0.5)
+        ours = attend(q, k, v, scale=10**-0.5)  # a head has 10 numbers
         output, weights = layer.heads(slots, words)[0].numpy(), layer.weights(slots, words)[0].numpy()
     flat = ours.output.transpose(1, 0, 2).reshape(13, 30)
     return float(max(np.abs(output - flat).max(), np.abs(weights - ours.weights).max()))
@@ -170,7 +172,7 @@ def check_embedding(*, seed: int) -> Verdict:
     tokens, places = (model.get_parameter(f"embedding.{part}.weight") for part in ("tokens", "positions"))
     every = torch.arange(WORDS)[:, None].expand(WORDS, len(places))  # every token at every place
     off = float((model.get_submodule("embedding")(every) - (tokens[:, None] + places)).detach().abs().max())
-    if off:
+    if off:  # one addition in float32 on either side: equal to the last bit
         return refuted_verdict(
             "The input of the layer is something else.",
             witness=Witness(Fraction(off), ">", 0),

@@ -76,6 +76,7 @@ def check_more_epochs() -> Verdict:
         f"{len(run.curve)}"
         for run in recorded.runs
     )
+    # a best epoch that is the last one may not be the end of it
     useful = any(run.best_epoch == len(run.curve) for run in recorded.runs)
     help_ = "may help (a run was still improving)" if useful else "do not help: each run was at its best before its end"
     return measured_verdict(recorded.source, f"{said}. With these settings more epochs alone {help_}.")

@@ -116,7 +116,7 @@ def check_second_head(*, n: int, eps: float, delta: float, factor: float) -> Ver
     with balls.precise():
         t = balls.ball(factor) * (balls.ball(n) / balls.ball(eps)).log()
         others = balls.rest(t, [(n - 1, 0)])
-    if others <= balls.ball(eps):
+    if others <= balls.ball(eps):  # of balls: certainly so; where they meet it is not said
         return holds(
             "proof; an enclosure agrees" if factor >= 1 else "enclosure at this $n$ and $eps$",
             "Head 2 has $1/(1 + (n-1) e^-t) >= 1/(1+eps)$ on key 2, whatever $c$ is: at least "

@@ -26,6 +26,7 @@ def check_over_the_reals(*, n: int, spread: float) -> Verdict:
     few, rng = min(n, 50), np.random.default_rng(0)
     with balls.precise():
         for trial in range(TRIALS):
+            # first the whole spread, evenly: the least weight is smallest at its end
             scores = spread * rng.random(few) if trial else np.linspace(0, spread, few)
             w = balls.weights(scores.tolist())
             wrong = [Witness(x, "<=", 0) for x in w if not x > 0]
@@ -55,7 +56,7 @@ def _floats(scores: Any) -> NDArray[np.float64]:
 
 def last_positive_gap() -> float:
     """The largest gap between two scores at which attend's smaller weight is still above 0, to 1e-9."""
-    low, high = 0.0, 2000.0
+    low, high = 0.0, 2000.0  # the weight is 1/2 at 0 and 0 at 2000, and falls between
     while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (middle, high) if _floats([0.0, -middle]).min() > 0 else (low, middle)
@@ -111,11 +112,12 @@ def check_sum_in_float64(*, n: int, spread: float) -> Verdict:
     rng, width = np.random.default_rng(0), min(n, 200)
     worst, first = 0.0, None
     for trial in range(TRIALS):
+        # two or three small scores first: a counterexample that fits a line
         few = [min(x, spread) for x in (0.0, 1.0, 2.0, 3.0)][: min(n, trial + 2)]
         scores = few if trial < 3 else np.round(spread * rng.random(width) * rng.random(), 3).tolist()
         off = _distance_from_one(scores)
         worst, first = max(worst, off), scores if off and first is None else first
-    bound = n * UNIT / (1 - n * UNIT) + n * 2.0**-1074
+    bound = n * UNIT / (1 - n * UNIT) + n * 2.0**-1074  # proved in the correction below
     if first is None:
         return not_refuted_verdict(TRIALS, "The exact sum of the computed weights was 1 each time.")
     shown = f"scores {first}" if len(first) <= 4 else f"the scores {first[:4]}, ... (seed 0)"

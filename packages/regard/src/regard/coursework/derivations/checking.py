@@ -71,7 +71,7 @@ class Checker(Namer):
         if len(statements) > MOST_STATEMENTS:
             raise InputError(f"The derivation has {len(statements)} statements; at most {MOST_STATEMENTS} are read.")
         for one in explain_first(attach_conditions(statements, self.words), self.words.names()):
-            before = self.last, self.chain
+            before = self.last, self.chain  # a remark is judged where it stands, but the chain goes on from before it
             for self.bound in places_listed(one.conditions, one.continues):
                 self.statement(one)
             if one.aside:
@@ -91,7 +91,7 @@ class Checker(Namer):
             return
         if not statement.signs:
             with suppress(NotRead, Mismatch):
-                self.last, self.chain = self.side(statement.sides[0]), None
+                self.last, self.chain = self.side(statement.sides[0]), None  # a formula without a sign states nothing
             self.words.unknown.clear()
             return
         before = self.last if statement.continues else None
@@ -214,6 +214,7 @@ class Checker(Namer):
         if self.problem.is_rank_bound(Fact("", left, sign, right), self.unfold(left)):
             self.mark(relation, Mark.FOLLOWS, step=Step(("a sum of r rank ones has a rank of at most r",)))
             return
+        # before the test: the line is false where the multiple of 2 pi is not 0, and those instances go now
         step = prove_by_irrationality(self.context, left, sign, right)
         if step is not None:
             self.every = [one for one in self.every if one.value(self.problem.multiple) == 0] or self.every
@@ -235,6 +236,7 @@ class Checker(Namer):
         step, rests = step or prove_multiple_of_pi(self.context, left, sign, right), False
         if step is None:
             step, rests = self.prove_supposing(relation, frozenset(conditions))
+        # what is proved needs no adversary, who draws new instances each time
         if step is None and (failure := self.attack(relation, conditions)) is not None:
             self.judge_failure(relation, failure, stated)
             return
@@ -249,7 +251,7 @@ class Checker(Namer):
         self, relation: Relation, mark: Mark, remark: str, step: Step | None, conditions: Conditions, rests: bool
     ) -> None:
         """Mark a relation that does not fail, and keep what it shows for the lines behind it."""
-        if mark is Mark.FOLLOWS:
+        if mark is Mark.FOLLOWS:  # what only seems true must not carry the lines behind it
             self.remember(relation, conditions, rests)
         self.mark(relation, mark, remark, step)
         self.follow_chain(relation, mark, conditions, rests)
@@ -290,6 +292,7 @@ class Checker(Namer):
                 self.leave_behind(relation, *self.judge_step(relation, step, 0), step, frozenset(stated), True)
             return
         for case in self.cases:
+            # "false" is said last: the words around a line may limit it to a case, to a condition, or deny it
             if not case.closed and self.holds_somewhere(relation, stated, case.instances, everywhere=True):
                 self.mark(relation, Mark.TRUE, f"it holds where {case}, and not in general")
                 return
@@ -347,7 +350,7 @@ class Checker(Namer):
                 if (
                     a.op == "sym"
                     and a.value in {**self.problem.definitions, **self.context.own}
-                    and not self.reaches(b, a.value)
+                    and not self.reaches(b, a.value)  # else unfolding would not end
                 ):
                     self.context.shown.setdefault(a.value, ("", b))
         if sign != "!=":
@@ -375,9 +378,9 @@ class Checker(Namer):
             if whole is None:
                 continue
             found = Relation(relation.statement, side, whole, relation.right)
-            if n == 0 and len(sides) > 1:
+            if n == 0 and len(sides) > 1:  # a <= b <= c leaves a <= c behind
                 self.remember(found, conditions, rests)
-            if not conditions and not rests:
+            if not conditions and not rests:  # a goal is meant for every index, and without suppositions
                 self.note_goals(found)
             elif not conditions and self.is_absurd(found) and (denied := self.contradict()) is not None:
                 self.note_goals(denied)
@@ -417,6 +420,7 @@ def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact
     if len(mine) == len(wanted) == 1 and mine != wanted:
         left, right = (substitute(one, mine[0], sym(wanted[0])) for one in (left, right))
     for a, s, b in ((left, sign, right), (right, TURNED.get(sign, sign), left)):
+        # an equality or a strict inequality shows more than <= asks for
         strong = s == goal.sign or (goal.sign in ("<=", ">=") and s in ("=", goal.sign[0]))
         if strong and all(
             x == y or Equality(context, x, y, definitions=context.own).rules(None) is not None
@@ -434,6 +438,7 @@ def run_checker(problem: Problem, text: str) -> Checker:
     context.order = [(fact, condition) for fact, condition in problem.order]
     context.order += [(fact, NONE) for fact in problem.given if fact.sign in ("<=", "<")]
     with precise():
+        # copies: a writer's definitions go into them, and the problem is kept for the next text
         instances = [Instance(one.values, one.definitions, ones=one.ones) for one in problem.instances]
         checker = Checker(problem, context, instances, instances)
         checker.read(text)

@@ -44,7 +44,7 @@ TRIES = 60  # differences that one search looks at
 Conditions = frozenset[Condition]
 NONE: Conditions = frozenset()
 NAMING = frozenset(["||A||_F^2 = tr(A^T A)", "the trace of a diagonal matrix"])  # two names of one number
-GIVE_UP = (TooLarge, RecursionError, KeyError)
+GIVE_UP = (TooLarge, RecursionError, KeyError)  # a line that needs more is not proved, and never called false for it
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Context:
         if key not in self.forms:
             if len(self.forms) > MOST_FORMS:
                 self.forms.clear()
-            self.forms[key] = None
+            self.forms[key] = None  # stays so where the form is given up: it is not tried again
             normal = self.normal(definitions, conditions)
             normal.columnwise, normal.disabled = columnwise, disabled
             with suppress(*GIVE_UP):
@@ -110,9 +110,10 @@ class Context:
         for one in conditions:
             if one.place.op == "num":
                 last = int(one.place.value)
+                # "i >= 3" says that i is neither 1 nor 2, which is what a delta asks
                 places = {"!=": range(last, last + 1), ">=": range(1, last), ">": range(1, last + 1)}.get(one.sign, ())
                 normal.different |= {(index_key(one.index), form_key(constant(c))) for c in places}
-            elif one.sign in ("!=", "<", ">"):
+            elif one.sign in ("!=", "<", ">"):  # a place above or below another one is not that one
                 normal.different.add((index_key(one.index), form_key(normal.form(one.place))))
         for fact in self.hypotheses:
             ((powers, _),) = normal.form(fact.left)
@@ -121,7 +122,7 @@ class Context:
 
 
 def prove_equal(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
-    stripped = strip_common(left, right)
+    stripped = strip_common(left, right)  # equal insides make equal wholes; where they differ nothing is said yet
     if stripped != (left, right) and (inner := prove_equal(context, *stripped, conditions)) is not None:
         return inner
     found: list[Step] = []
@@ -142,6 +143,7 @@ def prove_equal(context: Context, left: Term, right: Term, conditions: Condition
 
 
 def _prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
+    # equal squares say nothing of signs, so both sides must be seen not to be negative
     roots = any(part.op in ("norm", "abs") for side in (left, right) for part in side.parts())
     if not roots or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
         return None
@@ -179,7 +181,7 @@ def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: l
     tries[0] -= 1
     if not gap or tries[0] < 0:
         return None if gap else []
-    mono = min(gap, key=repr)
+    mono = min(gap, key=repr)  # always the same one, so that what the bounded search finds is the same on every run
     below = {atom for s, _ in gap for atom, power in s if power < 0}
     for n, (form, name) in enumerate(facts):
         for other, y in form.items():
@@ -187,7 +189,7 @@ def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: l
             if ratio is None or any(p < 0 and a not in below and not is_positive(normal, a) for a, p in ratio):
                 continue  # what may be zero must not be divided by
             rest = add_forms(gap, scale(normal.times(of_powers(ratio, gap[mono] / y), form), -1))
-            if len(rest) > len(gap) + 1:
+            if len(rest) > len(gap) + 1:  # a fact that makes the gap much longer leads away
                 continue
             if (more := eliminate(normal, rest, facts[:n] + facts[n + 1 :], tries)) is not None:
                 return [name, *more]
@@ -241,7 +243,7 @@ def strip_common(left: Term, right: Term) -> tuple[Term, Term]:
 
 
 def divide_monomials(mono: Mono, other: Mono) -> Powers | None:
-    if mono[1] or other[1]:
+    if mono[1] or other[1]:  # a word of matrices need not have an inverse
         return None
     powers = dict(mono[0])
     for atom, power in other[0]:

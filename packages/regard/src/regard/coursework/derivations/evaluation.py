@@ -19,7 +19,7 @@ Number = Any  # Fraction or flint.arb
 Matrix = tuple[tuple[Number, ...], ...]
 Value = Any  # a number, a matrix, or EYE
 MOST_STEPS = 5000  # terms of sums; nested ones multiply
-NARROW = flint.arb(2) ** -80
+NARROW = flint.arb(2) ** -80  # relative: balls that touch and are as narrow as this pass for equal
 
 
 class NoValue(Exception):  # noqa: N818 - no fault: this instance has nothing to say about the term
@@ -76,7 +76,7 @@ class Instance:
 
     def define_all(self, definitions: Definitions) -> None:
         self.definitions = {**self.definitions, **definitions}
-        self.known = {}
+        self.known = {}  # what was kept may rest on the old meaning of a name
 
 
 def evaluate(term: Term, where: Instance, places: dict[str, Number]) -> Value:
@@ -200,7 +200,7 @@ def times(a: Value, b: Value) -> Value:
 def _product(a: Matrix, b: Matrix) -> Value:
     if len(a[0]) == len(b):
         made = tuple(tuple(_dot(row, column) for column in zip(*b, strict=True)) for row in a)
-        return made[0][0] if len(made) == 1 and len(made[0]) == 1 else made
+        return made[0][0] if len(made) == 1 and len(made[0]) == 1 else made  # x^T y may stand wherever a number may
     raise NoValue("sizes that do not fit")
 
 
@@ -237,16 +237,17 @@ def _divide(a: Value, b: Value) -> Value:
 def power(a: Value, b: Value) -> Number:
     a, b = _number(a), _number(b)
     if isinstance(a, Fraction) and isinstance(b, Fraction):
-        if b.denominator == 1 and abs(b) <= 64:
+        if b.denominator == 1 and abs(b) <= 64:  # exactly, unless the number would fill the memory
             if a == 0 and b < 0:
                 raise DividesByZero("a division by zero")
             return a**b.numerator
         if b.denominator == 2 and a >= 0 and abs(b) <= 16:
+            # sqrt(4) stays exact, so that a line with it is decided and not only enclosed
             root = Fraction(isqrt(a.numerator), isqrt(a.denominator))
             if root * root == a:
                 return power(root, b * 2)
     if isinstance(b, Fraction) and b.denominator == 1 and abs(b) <= 64:
-        return a ** int(b)
+        return a ** int(b)  # a ball that may be negative; the general power below needs a positive base
     base, exponent = _same(a, b)
     if isinstance(base, Fraction):
         base, exponent = ball(base), ball(exponent)
@@ -291,6 +292,7 @@ def _softmax_rows(a: Value) -> Value:
 
 def _relu(a: Value) -> Value:
     def positive(x: Number) -> Number:
+        # the second form encloses max(x, 0) also where the ball has both signs
         return max(x, Fraction(0)) if isinstance(x, Fraction) else (abs(x) + x) / 2
 
     return tuple(tuple(positive(x) for x in row) for row in a) if isinstance(a, tuple) else positive(a)
@@ -322,6 +324,7 @@ def _spectral(a: Matrix) -> Number:
     gram = times(_transpose(a), a)
     if not isinstance(gram, tuple):
         return power(gram, Fraction(1, 2))
+    # columns at right angles: no eigenvalues are needed, and the norm may stay exact
     if all(isinstance(x, Fraction) and (x == 0 or i == j) for i, row in enumerate(gram) for j, x in enumerate(row)):
         return power(max(row[i] for i, row in enumerate(gram)), Fraction(1, 2))
     matrix = flint.acb_mat([[flint.acb(_as_ball(x)) for x in row] for row in gram])
@@ -338,6 +341,7 @@ def _spectral(a: Matrix) -> Number:
 def _rank(a: Value) -> Number:
     if not isinstance(a, tuple):
         return Fraction(int(_number(a) != 0))
+    # a rank jumps at a single number, which no enclosure tells from its neighbours
     if not all(isinstance(x, Fraction) for row in a for x in row):
         raise NoValue("a rank of what is not exact")
     rows = [[flint.fmpq(x.numerator, x.denominator) for x in row] for row in a]
@@ -387,7 +391,7 @@ def compare(sign: str, left: Value, right: Value) -> bool | None:
         pairs = [(x, y) for r, s in zip(left, right, strict=True) for x, y in zip(r, s, strict=True)]
         said = [_compare_numbers(sign if sign != "!=" else "=", x, y) for x, y in pairs]
         if sign == "!=":
-            return True if False in said else None if None in said else False
+            return True if False in said else None if None in said else False  # one entry is enough to differ
         return False if False in said else None if None in said else True
     return _compare_numbers(sign, left, right)
 
@@ -401,6 +405,7 @@ def _compare_numbers(sign: str, left: Number, right: Number) -> bool | None:
         gap, sign = -gap, {">=": "<=", ">": "<"}[sign]
     scale = 1 + abs(left) + abs(right)
     touches = gap.contains(0)
+    # that narrow balls meet is no proof of equality: it says that this instance refutes nothing
     close = touches and bool(gap.rad() < NARROW * scale)
     if sign == "!=":
         return None if touches else True

@@ -139,6 +139,7 @@ def put_powers(powers: Powers, index: str, other: str | Fraction) -> tuple[Power
             if power < 0:
                 raise TooLarge
             first, second = (put_key(one, index, other) for one in atom[1:3])
+            # places a whole number apart, such as i and i + 1, are never the same
             if first != second and set(add_forms(dict(first), scale(dict(second), -1))) == {ONE}:
                 return None
             if first != second:
@@ -210,6 +211,7 @@ def number_power(x: Fraction, power: Fraction) -> Form:
     counts: dict[int, int] = {}
     for value, sign in ((x.numerator, 1), (x.denominator, -1)):
         prime = 2
+        # a factor that is left stays one atom: a proof may be missed for it, none is wrong
         while value > 1 and prime < 1000:
             while value % prime == 0:
                 counts[prime] = counts.get(prime, 0) + sign
@@ -223,7 +225,7 @@ def number_power(x: Fraction, power: Fraction) -> Form:
         exponent = count * power
         if abs(exponent) > 4000:
             raise TooLarge
-        floor = exponent.numerator // exponent.denominator
+        floor = exponent.numerator // exponent.denominator  # sqrt(8) and 2 sqrt(2) get one form
         whole *= Fraction(prime) ** floor
         if exponent != floor:
             powers.append((("num", prime), exponent - floor))

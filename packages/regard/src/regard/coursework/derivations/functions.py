@@ -176,8 +176,9 @@ def fewest_permutations(normal: Normal, op: str, inside: Form, name: str) -> tup
         return sum(a[1] == key for _, w in form for a in w)
 
     best, chosen, used = count(inside), None, set(normal.used)
+    # ReLU works entry by entry, softmax along rows: the lemma of ReLU is about P on the left alone
     for left, right in [(True, True), (True, False), (False, True)] if op == "softmax" else [(True, False)]:
-        normal.used = set(used)
+        normal.used = set(used)  # each attempt counts its own rules, and only the best one's are kept
         other = normal.times(of_word(("m", key, True)), inside) if left else inside
         other = normal.times(other, of_word(("m", key, False))) if right else other
         if count(other) < best:

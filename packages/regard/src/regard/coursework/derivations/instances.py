@@ -22,7 +22,7 @@ Vector = list[Fraction]
 def make_instances(problem: Problem, *, seed: int = 0, count: int = COUNT) -> list[Instance]:
     """Instances that satisfy everything which is given; the same ones for the same seed."""
     made: list[Instance] = []
-    for n in range(4 * count):
+    for n in range(4 * count):  # conditions of the problem refuse some draws
         if len(made) == count:
             break
         where = draw_instance(problem, n, n, random.Random(f"{seed} {n}"))
@@ -98,6 +98,7 @@ def _draw(symbol: Symbol, values: dict[str, Any], n: int, rng: random.Random) ->
 
 
 def _entry(n: int, rng: random.Random) -> Fraction:
+    # one instance has many zeros, where a line that divides by entries or cancels them shows
     return Fraction(0) if n == 5 and rng.random() < 0.5 else Fraction(rng.randint(-3, 3), rng.choice((1, 1, 2)))
 
 
@@ -144,6 +145,7 @@ def _family(
         return {i + 1: tuple((row[i],) for row in matrix) for i in range(count)}
     if rows == 1:
         low = 1 if symbol.kind == "positive" else -4
+        # the first instance is all zeros, unless the numbers must be positive
         return {i + 1: Fraction(rng.randint(low, 4), 2) * (n != 0 or low > 0) for i in range(count)}
     return {i + 1: tuple((_entry(n, rng),) for _ in range(rows)) for i in range(count)}
 

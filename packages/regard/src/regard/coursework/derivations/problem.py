@@ -176,6 +176,7 @@ class Problem:
     def holds(self, fact: Fact, where: Instance) -> bool:
         """Whether a fact holds on an instance, for every index that stands free in it."""
         return all(
+            # balls that are too wide to say refute nothing
             compare(fact.sign, evaluate(fact.left, where, places), evaluate(fact.right, where, places)) is not False
             for places in self.free_places([fact.left, fact.right], where, self.words)
         )
@@ -293,6 +294,7 @@ class Builder:
 
     def read_size(self, key: str, value: Any, own: ProblemTable) -> list[int]:
         least = own.least.get(key, 1)
+        # not isinstance: TOML's true would pass for the number 1
         if isinstance(value, list) and value and all(type(one) is int and one >= max(1, int(least)) for one in value):
             return list(value)
         self.mistakes.add(f"[sizes] {key} must be a list of whole numbers of {least} or more, and is {value!r}.")
@@ -405,7 +407,7 @@ class Builder:
             return
         words.permuted_input = mul(sym("P"), sym(words.input))
         reached = {words.input}
-        for name, (_, term) in self.definitions.items():
+        for name, (_, term) in self.definitions.items():  # once is enough: a definition uses only names from above it
             if free_names(term) & reached:
                 reached.add(name)
         words.variants = frozenset(reached)
@@ -434,6 +436,7 @@ def refuse_false_facts(problem: Problem, mistakes: Mistakes) -> None:
         *problem.suppose,
         *(Fact(str(one), zero, "<", one, f"{one} > 0") for one in problem.positive),
     ]
+    # a lemma about any matrix A has no value on an instance
     facts += [
         lemma for lemma in problem.lemmas if not free_names(add(lemma.left, lemma.right)) - set(problem.words.shapes)
     ]

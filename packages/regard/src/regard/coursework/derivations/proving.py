@@ -99,6 +99,7 @@ def clear_denominators(normal: Normal, form: Form) -> Form | None:
         part: Form = {((), w): x}
         for atom, least in lowest.items():
             power = powers.pop(atom, Fraction(0)) - least
+            # a high power of a sum would have too many terms
             if atom[0] == "paren" and power.denominator == 1 and power <= 4:
                 part = normal.times(part, normal.power(dict(atom[1]), power))
             elif power:
@@ -140,9 +141,10 @@ class OrderSearch:
                 made += self.sorted_facts(one.place, sym(one.index))
         places = {part.args[0] for side in sides for part in side.parts() if part.op == "at"}
         numbers = sorted((one for one in places if one.op == "num"), key=lambda one: Fraction(one.value))
-        for first, second in pairwise(numbers):
+        for first, second in pairwise(numbers):  # sigma_2 >= sigma_5, where the line has both
             made += self.sorted_facts(first, second)
         yield from made
+        # an inequality may be multiplied by what is positive, so such products are facts, too
         for product in self.context.problem.positive:
             factor = self.normal.form(product)
             yield from ((self.normal.times(factor, form), name, strict) for form, name, strict in made if len(form) < 6)
@@ -226,14 +228,16 @@ class OrderSearch:
         normal, self.tries = self.normal, self.tries - 1
         if not gap and not strict:
             return []
-        for form in (gap, shift_sizes(normal, gap)):
+        for form in (gap, shift_sizes(normal, gap)):  # as it stands, and with n + 2 for n where n is at least 2
             if is_plain(normal, form) and (not strict or is_plainly_positive(normal, form, shifted=form is not gap)):
                 return ["dropped nonnegative terms"] if not strict and len(gap) > 1 else ["signs"]
         if not depth or len(gap) > 40 or self.tries < 0:
             return None
         for mono, x in gap.items():
+            # only what is subtracted needs a fact against it
             for form, name, is_strict in [*self.facts, *self.builtin_facts(gap)] if x < 0 else ():
                 for other, y in form.items():
+                    # of one sign with x: a fact times a negative number would be turned round
                     ratio = divide_monomials(mono, other) if y < 0 else None
                     if ratio is None or not all(is_nonnegative(normal, a) for a, _ in ratio):
                         continue
@@ -280,7 +284,7 @@ def prove_by_monotony(
         return prove_sum_bound(context, left, right, conditions, depth)
     if (
         {left.op, right.op} & {"norm", "at", "pow"}
-        and depth == 2
+        and depth == 2  # once: squares of squares lead nowhere
         and all(is_visibly_nonnegative(context, one) for one in (left, right))
     ):
         return go(apply("pow", left, num(2)), apply("pow", right, num(2)), "squares are compared")

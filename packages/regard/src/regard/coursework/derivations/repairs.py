@@ -8,7 +8,7 @@ from itertools import islice
 
 from regard.coursework.derivations.terms import Term, apply, mul, num, sym
 
-MOST = 60
+MOST = 60  # edits of a side: each is tried on every instance
 
 
 def find_repair(left: Term, sign: str, right: Term, holds: Callable[[Term, Term], bool]) -> str:

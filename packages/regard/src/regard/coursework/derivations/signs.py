@@ -23,7 +23,7 @@ def _is_nonnegative(normal: Normal, atom: Atom) -> bool:
     if is_positive(normal, atom) or atom[0] in ("norm2", "normF"):
         return True
     if atom[0] == "dot":
-        return len(atom[1]) == 2 and bool(atom[1][0][1] == atom[1][1][1])
+        return len(atom[1]) == 2 and bool(atom[1][0][1] == atom[1][1][1])  # x^T x
     if atom[0] == "at":
         symbol = normal.problem.symbols.get(atom[1])
         return symbol is not None and symbol.kind == "sorted"
@@ -37,6 +37,7 @@ def _is_nonnegative(normal: Normal, atom: Atom) -> bool:
 def is_plain(normal: Normal, form: Form) -> bool:
     """Not negative, as one sees: nothing is subtracted, and every factor is a square or not negative."""
     return all(
+        # a root is never negative where it has a value at all, so what stands under it need not be looked at
         not w and x > 0 and all(p % 2 == 0 or p.denominator == 2 or is_nonnegative(normal, a) for a, p in s)
         for (s, w), x in form.items()
     )
@@ -61,7 +62,7 @@ def _is_positive(normal: Normal, atom: Atom) -> bool:
     if atom[0] == "pow":
         return is_plain(normal, dict(atom[1]))  # a power is of what has a logarithm
     if atom[0] == "pre":
-        return all(is_positive(normal, a) for a, _ in atom[2]) and is_count(
+        return all(is_positive(normal, a) for a, _ in atom[2]) and is_count(  # an empty sum is 0: it needs a term
             normal, add_forms(dict(atom[1]), constant(-1))
         )
     return atom[0] == "paren" and any(

@@ -52,7 +52,7 @@ def sum_form(normal: Normal, term: Term) -> Form:
     if places:
         return split_sum(normal, term, index, places, hi)
     short = [one.get(ONE, Fraction(0)) for one in (hi, before) if set(one) <= {ONE}]
-    if any(count > 8 for count in short):
+    if any(count > 8 for count in short):  # these are written out term by term
         raise TooLarge
     whole = add_forms(
         first_terms(normal, term, index, hi, body), scale(first_terms(normal, term, index, before, body), -1)
@@ -77,6 +77,7 @@ def require_places(normal: Normal, span: Span, lo: Form, hi: Form) -> None:
         inside = all(
             is_count(normal, gap) for gap in (add_forms(place, scale(lo, -1)), add_forms(hi, scale(place, -1)))
         )
+        # an index that stands free in the line runs over the common range, so it is inside a sum over all of that
         whole = lo == constant(1) and span.without[n].op == "sym" and span.without[n].value in normal.words.indices
         if not inside and not (whole and (ends := normal.words.common_range()) and hi == normal.form(ends[1])):
             raise TooLarge
@@ -114,6 +115,7 @@ def split_sum(normal: Normal, term: Term, index: str, places: set[int], hi: Form
         raise TooLarge
     normal.different |= {(index_key(index), form_key(constant(c))) for c in special}
     rest = normal.form(substitute(term.args[0], span.index, sym(index)))
+    # terms that still hang on the index are not all alike, and cannot be counted together
     if any(contains_name(mono, index) for mono in rest) or not normal.may("a sum is taken apart at some of its places"):
         raise TooLarge
     made = normal.times(rest, add_forms(hi, constant(-len(special))))
@@ -126,7 +128,7 @@ def prefix(normal: Normal, index: str, hi: Form, body: Form) -> Form:
     """The sum of a form over an index from 1 to hi."""
     made: Form = {}
     body = without_order(normal, index, hi, body)
-    for (s, w), x in body.items() if hi else ():
+    for (s, w), x in body.items() if hi else ():  # a sum up to 0 is empty
         delta = next((a for a, _ in s if a[0] == "delta" and contains_name(a, index)), None)
         if delta is not None:
             made = add_forms(made, scale(pick_term(normal, index, hi, delta, s, w), x))
@@ -135,7 +137,7 @@ def prefix(normal: Normal, index: str, hi: Form, body: Form) -> Form:
         outside = tuple((a, p) for a, p in s if not contains_name(a, index))
         if any(contains_name(a, index) for a in w):
             shape = (normal.shape(w[0])[0], normal.shape(w[-1])[1])
-            name = index_around((inside, w))
+            name = index_around((inside, w))  # by depth, so that the letter that somebody chose makes no difference
             (bound,) = put({(inside, w): Fraction(1)}, index, name)
             part: Form = {(outside, (("m", ("pre", form_key(hi), bound, shape), False),)): Fraction(1)}
         elif inside and (whole := contract(normal, index, hi, inside)) is not None:

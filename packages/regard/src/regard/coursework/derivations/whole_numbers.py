@@ -48,7 +48,7 @@ def prove_by_irrationality(context: Context, left: Term, sign: str, right: Term)
         wanted = _linear_parts(context, _difference(context, left, right))
         for fact, _ in context.order:
             known = _linear_parts(context, _difference(context, fact.left, fact.right)) if fact.sign == "=" else None
-            if known is None or wanted is None or wanted[1] or not all(known):
+            if known is None or wanted is None or wanted[1] or not all(known):  # A = 0 alone says nothing of pi
                 continue
             if any(_is_multiple(wanted[0], part) for part in known):
                 return Step((IRRATIONAL, fact.name), frozenset([fact.name]))

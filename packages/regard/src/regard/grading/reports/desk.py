@@ -20,12 +20,13 @@ from regard.grading.gradebook.marks import ClassMarks
 from regard.grading.reports.grades_folder import draw_pages, write_marks
 from regard.grading.reports.marking_form import KEYS, form_parts, marking_data
 from regard.grading.reports.pages import class_sections, html_page, student_page
+from regard.markup import Html, element, join
 from regard.sandbox.jail import Tier
 from regard.strict_json import JsonObject, parse_json
 from regard.web.local_server import LocalServer
 
 HERE = Path(__file__).parent
-PUBLISH = (
+PUBLISH = Html(
     "<h2>Publish</h2><p class=publish><button id=publish>Write the students' pages and the exports</button>"
     "<label><input id=open type=checkbox> also export marks that are still open</label></p>"
     "<p id=published aria-live=polite></p>"
@@ -67,10 +68,12 @@ class Desk(LocalServer):
             return student_page(assignment, row, policy="").encode()
         data = {**marking_data(self.pile, marks, self.drawn), "served": True}
         keys = tuple(key for key in KEYS if key[0] != "s")
-        parts = form_parts(assignment.title, data, keys, "") if data["items"] else ["<h1>Nothing was handed in</h1>"]
-        sections = "".join(class_sections(marks, links=True))
-        body = [*parts, PUBLISH, f"<h2>The class</h2><div id=class>{sections}</div>"]
-        script = '<script src="/marking_form.js"></script>' if data["items"] else ""
+        parts = (
+            form_parts(assignment.title, data, keys, "") if data["items"] else [element("h1", "Nothing was handed in")]
+        )
+        sections = element("div", *class_sections(marks, links=True), id="class")
+        body = [*parts, PUBLISH, join(element("h2", "The class"), sections)]
+        script = element("script", src="/marking_form.js") if data["items"] else Html()
         return html_page(f"Desk: {assignment.title}", [*body, script], policy="").encode()
 
     def ask(self, name: str, body: bytes, wanted: Callable[[], bool]) -> JsonObject:

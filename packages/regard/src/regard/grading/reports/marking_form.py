@@ -21,10 +21,11 @@ from regard.grading.gradebook.manual_marks import MOST_REASON
 from regard.grading.gradebook.marks import ClassMarks, TaskMark
 from regard.grading.questions.assignment import Task
 from regard.grading.questions.examination import Status, failure_in_words
-from regard.grading.reports.pages import escape_html, html_page
+from regard.grading.reports.pages import html_page
 from regard.grading.submissions.pdf_pages import PdfPages, pages_of
 from regard.grading.submissions.students import identity
 from regard.grading.submissions.submission import Submission
+from regard.markup import Html, element, join
 
 OWN_SCRIPT = (
     "default-src 'none'; img-src 'self' file:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
@@ -54,7 +55,7 @@ def marking_page(pile: Pile, marks: ClassMarks, drawn: Mapping[str, PdfPages] | 
         return ""
     script = (resources.files("regard.grading.reports") / "marking_form.js").read_text(encoding="utf-8")
     save = "<p><button id=save>Save written.json</button></p>"
-    body = [*form_parts(pile.assignment.title, data, KEYS, save), f"<script>{script}</script>"]
+    body = [*form_parts(pile.assignment.title, data, KEYS, save), element("script", Html(script))]
     return html_page(f"Marking: {pile.assignment.title}", body, policy=OWN_SCRIPT.format(digest=_digest(script)))
 
 
@@ -66,12 +67,11 @@ def marking_data(pile: Pile, marks: ClassMarks, drawn: Mapping[str, PdfPages]) -
     return {"assignment": pile.assignment.name, "version": version, "items": items, **_previous_decisions(pile, items)}
 
 
-def form_parts(title: str, data: dict[str, Any], keys_and_uses: tuple[tuple[str, str], ...], last: str) -> list[str]:
+def form_parts(title: str, data: dict[str, Any], keys_and_uses: tuple[tuple[str, str], ...], last: str) -> list[Html]:
     """The form as parts of a page, without its script; ``last`` stands at its end."""
     text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")  # nothing of a submission ends the element
-    keys = " ".join(f"<kbd>{escape_html(key)}</kbd> {escape_html(does)} ·" for key, does in keys_and_uses).rstrip("·")
-    return [
-        f"<h1>Marking: {escape_html(title)}</h1><p class=soft>{keys}</p>",
+    keys = Html(" · ".join(join(element("kbd", key), " ", does) for key, does in keys_and_uses))
+    frame = [
         "<p><input id=find type=search placeholder='student, question' aria-label='Find a student'></p>",
         "<h2 id=where></h2><p id=text></p><p id=check hidden></p><div class=sides>",
         "<div class=answer id=answer tabindex=0></div>",
@@ -81,6 +81,8 @@ def form_parts(title: str, data: dict[str, Any], keys_and_uses: tuple[tuple[str,
         f"<p id=done aria-live=polite></p>{last}</div></div>",
         f'<script type="application/json" id=data>{text}</script>',
     ]
+    head = join(element("h1", f"Marking: {title}"), element("p", keys, " ", class_="soft"))
+    return [head, *map(Html, frame)]
 
 
 def _previous_decisions(pile: Pile, items: list[dict[str, Any]]) -> dict[str, Any]:

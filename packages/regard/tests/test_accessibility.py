@@ -20,7 +20,7 @@ from regard.grading.reports.desk import Desk
 from regard.grading.reports.grades_folder import write_marks
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
-from regard.lab.offline_copy import single_file_page
+from regard.lab.offline_copy import export, single_file_page
 from regard.lab.page import pages
 from regard.sandbox.jail import Tier
 
@@ -74,6 +74,10 @@ def test_a_copy_without_python(browser, tmp_path):  # noqa: F811
     file = tmp_path / "copy.html"
     file.write_text(single_file_page("copy", {}), encoding="utf-8")
     assert violations(browser, file.as_uri(), ready=ANSWERED) == []
+    export(tmp_path / "out", pages=["rank"])
+    assert violations(browser, (tmp_path / "out" / "index.html").as_uri()) == []
+    card = (tmp_path / "out" / "rank.html").as_uri() + "#rank=4#tour-rank"
+    assert violations(browser, card, ready="#tour summary", unfold=True) == []
 
 
 @pytest.fixture(scope="module")

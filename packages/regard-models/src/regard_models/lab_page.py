@@ -165,6 +165,7 @@ PAGE = Page(
     place=7,
     title="Models",
     hint="Type a text and see what every head of a model reads of it; press ? for the keys.",
+    about="What every head of a model reads of a text.",
     start={"text": ""},
     answer=answer,
     files={

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import zlib
+from importlib.util import find_spec
 from urllib.parse import unquote
 
 import pytest
@@ -18,7 +19,10 @@ from regard.lab.grids import Grid, grids, nearby_grids, page_actions
 from regard.lab.offline_copy import bundle, single_file_page
 from regard.lab.page import pages
 from regard.lab.pages import copy
+from regard.lab.server import Lab
 from regard.lab.state import State
+from regard.lab.tour import CARDS
+from regard.results import plain
 
 pytest.importorskip("uplot", reason="the lab is not installed: pip install 'regard[lab]'")
 
@@ -70,8 +74,9 @@ def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
     sheet.goto((tmp_path / "out" / "404.html").as_uri())
     assert "the pages are copy, rank" in sheet.text_content("main")
     sheet.click("text=Go to the start")
-    settled(sheet)
-    sheet.goto((tmp_path / "out" / "index.html").as_uri())
+    listed = sheet.locator("li").all_text_contents()
+    assert listed == [f"{page.title}: {page.about}" for page in (pages()["copy"], pages()["rank"])]
+    sheet.click("li a >> nth=0")
     settled(sheet)
     start = copy.PAGE.answer(State({}, start=copy.PAGE.start))
     assert weights(sheet) == pytest.approx([row["weight"] for row in start.picture["keys"]], rel=1e-5)
@@ -82,6 +87,10 @@ def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
     assert number(sheet, "shortest-norm") == proved
     own = copy.PAGE.answer(State({"q": address_word(sheet, "q")}, start=copy.PAGE.start))
     assert weights(sheet) == pytest.approx([row["weight"] for row in own.picture["keys"]], rel=1e-12)
+    sheet.reload()  # a link to where a hand left the query
+    settled(sheet)
+    assert weights(sheet) == pytest.approx([row["weight"] for row in own.picture["keys"]], rel=1e-12)
+    assert number(sheet, "shortest-norm") == proved
     sheet.locator("input[name=eps]").fill("9")  # eps = 1 is not held; 0.1 is nearer than 0.01
     settled(sheet)
     assert "eps=0.1" in sheet.url
@@ -108,6 +117,78 @@ def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
     slid(sheet, "rank", "7")
     assert "rank=7" in sheet.url
     assert sheet.locator("canvas.heat").count() == 3
+
+
+@pytest.mark.slow
+def test_the_tour_goes_along_and_all_pages_are_below_two_megabytes(sheet, tmp_path):
+    """Every card in order, by the arrow keys; a task that is shown is ticked by what Python said of that state."""
+    names = [name for name in pages() if name != "models" or find_spec("torch")]
+    assert export(tmp_path / "out", pages=names).size < 2_000_000
+    sheet.goto((tmp_path / "out" / "index.html").as_uri())
+    sheet.click("text=Take the tour")
+    shown = set()
+    for i, card in enumerate(CARDS):
+        sheet.wait_for_selector(f"#tour .aside:text-is('card {i + 1} of {len(CARDS)}')")
+        settled(sheet)
+        assert sheet.text_content("#tour .title") == f"{card.step}. {card.title}"
+        assert all(task.do in sheet.text_content(f"#tour li >> nth={at}") for at, task in enumerate(card.tasks))
+        assert (sheet.locator("#tour li.done").count(), sheet.locator("#tour .seen").count()) == (0, 0)
+        sheet.click("#tour summary")
+        assert [sheet.is_visible(f"#tour p:text-is({said!r})") for said in (card.seen, card.why)] == [True, True]
+        for at in range(len(card.tasks)):
+            if sheet.locator(f"#tour-show-{at}").count():
+                sheet.click(f"#tour-show-{at}")
+                sheet.wait_for_selector(f"#tour li >> nth={at} >> .tick[aria-label=done]")
+                shown.add((card.name, at))
+        sheet.focus("#tour")
+        sheet.keyboard.press("ArrowRight")
+    assert {(card.name, at) for card in CARDS for at in range(len(card.tasks))} - shown == {
+        ("copying", 0),
+        ("rank", 1),
+        ("translator", 0),
+    }
+    sheet.keyboard.press("ArrowLeft")
+    sheet.wait_for_selector(f"#tour .title:text-is('{CARDS[-2].step}. {CARDS[-2].title}')")
+    sheet.keyboard.press("Escape")
+    assert not sheet.is_visible("#tour")
+
+
+def test_a_card_of_a_copy_notices_a_drag(small, sheet, tmp_path):
+    export(tmp_path / "out", pages=["copy"])
+    sheet.goto((tmp_path / "out" / "copy.html").as_uri())
+    settled(sheet)
+    sheet.click("#tour-open")
+    sheet.wait_for_selector("table.keys tbody tr >> nth=0")
+    settled(sheet)
+    dragged(sheet, "#point-q", -100, 0)  # one key: its score is below 0 now
+    assert "You did it." in sheet.text_content("#tour")
+    sheet.click("#tour-next")
+    sheet.wait_for_selector("#tour .title:text-is('2. Only differences count')")
+    settled(sheet)
+    dragged(sheet, "#point-q", -90, -60)  # across the diagonal
+    assert sheet.locator("#tour li.done").count() == 1
+
+
+def test_what_a_copy_says_is_done_is_what_python_says(sheet, small):
+    """Of the tasks that scores and weights decide, at many queries, those near the limits among them."""
+    sheet.add_script_tag(content=bundle(["/copy_offline.js"]).replace("const modules", "var modules"))
+    told = []
+    with Lab(port=0) as lab:
+        for name, queries in {
+            "one-key": ("2,1", "-3,1", "0,5", "-0.01,9"),
+            "differences": ("3,1", "6,4", "4.5,2.5", "4.2,2.7", "4.8,2.1", "1,3", "2,2", "2,2.01", "9,1"),
+            "ceiling": ("0,4", "0,0", "0.3,0.1", "1,0", "0,0.5"),
+        }.items():
+            card = next(card for card in CARDS if card.name == name)
+            for query in queries:
+                words = {**copy.PAGE.start, **card.start, "q": query}
+                frame = plain(lab.answer("copy", words))
+                ask = """([frame, words]) => modules["/copy_offline.js"].freeAnswer(frame, words, true).tour"""
+                done = {key: frame["tour"][key] for key in ("one-key", "differences", "ceiling")}
+                done["ceiling"] = [task for task in done["ceiling"] if task == 0]  # a ceiling above 1/2 needs a proof
+                assert sheet.evaluate(ask, [frame, words]) == done, (name, query)
+                told += [(name, at) for at in done[name]]
+    assert set(told) == {("one-key", 0), ("differences", 0), ("differences", 1), ("ceiling", 0)}
 
 
 def test_an_arrow_key_goes_on_to_the_next_state_that_is_held(small, sheet, tmp_path, monkeypatch):
@@ -171,8 +252,9 @@ def test_hidden_answers_are_in_no_file(small, tmp_path):
         held = "".join(unpacked(file) for file in sorted((tmp_path / name / "data").iterdir()))
         assert ("shortest" in held, "design" in held) == (there, there)
         assert held.count('"weight"') > 50
-        page = (tmp_path / name / "copy.html").read_text(encoding="utf-8")
-        assert ("Weights are shares of a cake" in page) == there  # the tour, which explains
+        text = "".join(file.read_text(encoding="utf-8") for file in (tmp_path / name).glob("*/stored.js"))
+        assert ("Weights are shares of a cake" in text) == there  # the tour, which explains
+        assert ("#tour-" in (tmp_path / name / "index.html").read_text(encoding="utf-8")) == there
     claims = {shown for grid in grids("claims", frozenset({"answers"})) for shown in grid.axes["show"]}
     assert claims == {"picture"}
 

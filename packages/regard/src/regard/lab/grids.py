@@ -17,10 +17,11 @@ import numpy as np
 import regard
 from regard.examples import example
 from regard.lab.copy_state import QUERY, START, STARTS, read_setup
-from regard.lab.page import ANSWERS, pages
+from regard.lab.page import ANSWERS, WHY, pages
 from regard.lab.pages import claims, order, rank, translator
 from regard.lab.pages.copy import EPS
 from regard.lab.state import State, format_rows
+from regard.lab.tour import CARDS, TourTask
 from regard.strict_json import JsonObject
 from regard.translator.runs.files import EXAMPLE, FOLDER
 from regard.translator.runs.settings import load_settings
@@ -31,6 +32,13 @@ SCALES = ("1", "2", "5", "10", "20", "40", "60")
 ISOS, COUNTS = ("0.005", "0.01", "0.05", "0.1", "0.5"), ("2", "5", "10", "20")
 LENGTHS = ("10", "100", "1000", "10000")
 RANKS = 12  # per matrix
+TOUR = {
+    "keys",
+    "q",
+    "to",
+    "view",
+    "rank",
+}  # words in which the tour may leave what is held anyway
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +75,8 @@ def grids(page: str, hidden: frozenset[str] = frozenset()) -> list[Grid]:
         "claims": lambda: _claims(start, hidden),
         "models": lambda: [Grid(fixed={"text": _sentences()[0]})],
     }
-    return made[page]() if page in made else [Grid(fixed=start)]
+    held = made[page]() if page in made else [Grid(fixed=start)]
+    return held if {ANSWERS, WHY} & hidden else held + _tour(page, held)
 
 
 def page_actions(page: str) -> dict[str, dict[str, str]]:
@@ -143,6 +152,30 @@ def _angles(vectors: list[Any]) -> list[int]:
         if not any(np.allclose(unit, other, atol=0.02) for other in seen):
             seen.append(unit)
     return [next(i for i, other in enumerate(seen) if np.allclose(unit, other, atol=0.02)) for unit in units]
+
+
+def _tour(page: str, held: Sequence[Grid]) -> list[Grid]:
+    """Where the tour's cards begin, and what their tasks show, as far as no other grid has it."""
+    there = [state for grid in held for state in grid.states()]
+    added: list[Grid] = []
+    for card in (card for card in CARDS if card.page == page):
+        for shown in [{}, *(task.shown for task in card.tasks if "do" not in task.shown)]:
+            words = {**there[0], **card.start, **shown}
+            gaps = [_different_words(words, state) for state in there]
+            if set() not in gaps and any(gap <= TOUR for gap in gaps):
+                added.append(Grid(fixed=words))
+                there.append(words)
+    return added
+
+
+def can_show(task: TourTask, began: dict[str, str], held: Sequence[Grid]) -> bool:
+    """Whether the grids of a card's page hold what a task shows."""
+    words = {**next(held[0].states()), **began, **task.shown}
+    return "do" not in words and any(not _different_words(words, one) for grid in held for one in grid.states())
+
+
+def _different_words(words: dict[str, str], others: dict[str, str]) -> set[str]:
+    return {name for name in words if words[name].replace(" ", "") != others.get(name, "").replace(" ", "")}
 
 
 def _noise(start: dict[str, str]) -> list[Grid]:

@@ -2,7 +2,8 @@
 
 | file | what |
 |---|---|
-| ``index.html``, ``copy.html``, ... | the pages; the first is also the index |
+| ``index.html`` | which pages there are |
+| ``copy.html``, ``noise.html``, ... | the pages |
 | ``404.html`` | what many web hosts show for an address that is not there |
 | ``files/`` | the style sheet with its font in it, the chart library, and all scripts as one |
 | ``data/PAGE-N.js`` | the answers of one grid of states (:mod:`regard.lab.grids`), packed |
@@ -27,8 +28,9 @@ from typing import Any
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import replace_folder, write_file
-from regard.lab.grids import Grid, grids, nearby_grids, page_actions
-from regard.lab.server import Lab, static_files
+from regard.lab.grids import Grid, can_show, grids, nearby_grids, page_actions
+from regard.lab.server import STATIC, Lab, static_files
+from regard.markup import element, join
 from regard.progress import Progress
 from regard.results import Result, plain
 from regard.strict_json import JsonObject
@@ -38,10 +40,14 @@ IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (async function|function|const|class) (\w+)", re.MULTILINE)
 COMMENT = re.compile(r"^ *(?://.*|/\*\*(?s:.)*?\*/)\n", re.MULTILINE)
 LEFT = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
-HEAD = '"use strict";\nconst modules = {};\nconst importModule = (name) => Promise.resolve(modules[name]);\n'
+NOT_HERE = re.compile(  # of the frame: what a copy has in its own files
+    r'\s*(<link rel="modulepreload"[^>]*>|<script ((defer|type="module") src|id="cards").*?</script>)'
+)
+SCRIPT_HEAD = '"use strict";\nconst modules = {};\nconst importModule = (name) => Promise.resolve(modules[name]);\n'
 MARK = '<meta name="generator" content="regard lab export">'
 # No frame, no form, no connection: what a mistake of ours could not do either.
 POLICY = "connect-src 'none'; form-action 'none'; base-uri 'none'; object-src 'none'"
+HEAD = f'{MARK}<meta http-equiv="Content-Security-Policy" content="{POLICY}">'  # of every page
 LOOKS, PAUSE = 6000, 0.05  # how often an answer that is under way is looked for, and the seconds in between
 DIGITS = 6  # of the numbers of a picture; numbers beside it keep all of theirs
 STYLES, LOOK = "/lab.css", "/look/look.css"
@@ -86,13 +92,14 @@ def export(
         held = {name: grids(name, lab.hidden) for name in lab.pages}
         total = sum(1 for page in held.values() for grid in page for _ in grid.states())
         counted = _StateCounter(progress, total)
-        files: dict[str, bytes] = {**_shared_files(lab)}
+        cards = _cards(lab, held)
+        files: dict[str, bytes] = {**_shared_files(lab, cards)}
         for name, page in held.items():
             files[f"{name}.html"] = _page(lab, name, page).encode()
             for index, grid in enumerate(page):
                 letters = _pack_answers(_answers(lab, name, grid, counted))
                 files[f"data/{name}-{index}.js"] = f'regardStored.put({index}, "{letters}");\n'.encode()
-        files["index.html"] = files[f"{next(iter(held))}.html"]
+        files["index.html"] = _index(lab, cards).encode()
         lost = refusal_page(f"There is no such page here; the pages are {', '.join(held)}.", "index.html")
         files["404.html"] = lost.replace(STYLES, "files/lab.css").encode()
     _write_files(out, files)
@@ -109,7 +116,7 @@ def single_file_page(page: str, words: Mapping[str, str], *, hide: Sequence[str]
         f'<script id="answers-{index}" type="application/json">{letters}</script>'
         for index, letters in enumerate(answers)
     )
-    for name, content in _shared_files(lab, inside=True).items():
+    for name, content in _shared_files(lab, [], inside=True).items():
         script = "<script>" + content.decode().replace("</script", "<\\/script") + "</script>"
         style = f"<style>{content.decode()}</style>"
         text = text.replace(f'<link rel="stylesheet" href="{name}">', style)
@@ -200,13 +207,37 @@ def _pack_answers(answers: JsonObject) -> str:
 # The files -----------------------------------------------------------------------------------------------------------
 
 
-def _shared_files(lab: Lab, *, inside: bool = False) -> dict[str, bytes]:
+def _cards(lab: Lab, held: Mapping[str, Sequence[Grid]]) -> list[JsonObject]:
+    """The tour's cards on these pages, with files for addresses; what a task shows stays where it is held."""
+    said = []
+    for card in (card for card in lab.cards if card.page in held):
+        whole = card.to_dict()
+        for shown, task in zip(whole["tasks"], card.tasks, strict=True):
+            if not can_show(task, card.start, held[card.page]):
+                del shown["shown"]
+        said.append({**whole, "address": f"{card.page}.html#{card.address.partition('?')[2]}"})
+    return said
+
+
+def _index(lab: Lab, cards: Sequence[JsonObject]) -> str:
+    listed = [
+        element("li", element("a", page.title, href=f"{name}.html"), f": {page.about}")
+        for name, page in lab.pages.items()
+    ]
+    first = [f"{card['address']}#tour-{card['name']}" for card in cards[:1]]
+    tour = [element("p", element("a", "Take the tour", href=one), f", {len(cards)} cards in order.") for one in first]
+    text = (STATIC / "front.html").read_text(encoding="utf-8").replace("LISTED", join(element("ul", *listed), *tour))
+    return text.replace("</head>", f"{HEAD}</head>")
+
+
+def _shared_files(lab: Lab, cards: Sequence[JsonObject], *, inside: bool = False) -> dict[str, bytes]:
     """What all pages use; in a page of one file the attention page's styles stand in the script that asks for them."""
     given = {name: static_files()[name].read_text(encoding="utf-8") for name in (STYLES, LOOK, *CHARTS, "/stored.js")}
     alone = ["/copy_offline.js"] if "copy" in lab.pages else []
     script = bundle([*(f"/pages/{name}.js" for name in lab.pages), *alone, "/lab.js"])
     look = "data:text/css;base64," + base64.b64encode(given[LOOK].encode()).decode() if inside else "files/look.css"
     font = base64.b64encode(static_files()["/math.woff2"].read_bytes()).decode()
+    given["/stored.js"] += f"regardStored.cards = {json.dumps(cards, ensure_ascii=False)};\n"
     given[STYLES] = given[STYLES].replace("/math.woff2", f"data:font/woff2;base64,{font}")
     files = {f"files/{Path(name).name}": text for name, text in given.items()}
     files["files/lab.js"] = script.replace('"/look/look.css"', json.dumps(look))
@@ -216,13 +247,11 @@ def _shared_files(lab: Lab, *, inside: bool = False) -> dict[str, bytes]:
 
 def _page(lab: Lab, name: str, held: Sequence[Grid]) -> str:
     """The frame of a page, with files beside it in the place of the server's, and which states it holds."""
-    text = lab.frame(name).decode()
-    text = re.sub(r'\s*(<link rel="modulepreload"[^>]*>|<script (defer|type="module") src[^>]*></script>)', "", text)
+    text = NOT_HERE.sub("", lab.frame(name).decode())
     text = re.sub(r'href="/(?:\w+/)?([\w.]+\.\w+)"', r'href="files/\1"', text)
     stored = {"page": name, "actions": page_actions(name), "grids": [grid.to_dict() for grid in held]}
-    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     inside = json.dumps(stored, ensure_ascii=False).replace("<", "\\u003c")
-    head = f'{MARK}{policy}<script id="stored" type="application/json">{inside}</script>'
+    head = f'{HEAD}<script id="stored" type="application/json">{inside}</script>'
     scripts = "".join(f'<script src="files/{file}"></script>' for file in ("uPlot.iife.js", "stored.js", "lab.js"))
     return text.replace("</head>", head + "</head>").replace("<body>", "<body data-stored>").replace(
         "</body>", scripts + "</body>"
@@ -275,7 +304,7 @@ def bundle(names: Sequence[str]) -> str:
     done: dict[str, str] = {}
     for name in names:
         _add(name, done)
-    return HEAD + "\n".join(done.values())
+    return SCRIPT_HEAD + "\n".join(done.values())
 
 
 def _add(name: str, done: dict[str, str]) -> None:

@@ -99,7 +99,8 @@ class Answer:
 class Page:
     """A page of the lab; its file defines one as ``PAGE``.
 
-    place: its place in the row of pages. title: its name there. hint: one sentence on what to try. start: every word of
+    place: its place in the row of pages. title: its name there. hint: one sentence on what to try. about: one on what
+    it shows, also in a copy without Python. start: every word of
     its address with the value it begins with. answer: from a state to what is shown, in a tenth of a second or so.
     files: scripts and styles of its own, by their addresses (of a plugin). close: ends what it has in the background.
     """
@@ -109,6 +110,7 @@ class Page:
     hint: str
     start: dict[str, str]
     answer: Callable[[State], Answer]
+    about: str = ""
     files: Mapping[str, Path] = field(default_factory=dict)
     close: Callable[[], None] = lambda: None
 

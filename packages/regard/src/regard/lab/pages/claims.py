@@ -271,6 +271,7 @@ PAGE = Page(
     title="Claims",
     hint="Choose a claim, or your problem set and a question of it, guess whether it holds, and check; then change a "
     "number until the verdict turns.",
+    about="Statements about attention, one by one, each with its picture.",
     start={"claim": "average-within-budget", "of": "", "question": "", "set": "", "show": "picture"},
     answer=answer,
     close=tasks.close,

@@ -262,6 +262,7 @@ PAGE = Page(
     place=1,
     title="Copy and share",
     hint="Drag a key into the middle of the others and watch its ceiling fall; then try to win it back with the query.",
+    about="A query, a few keys and the weights between them: which key can win, and at what length of the query.",
     start=START,
     answer=answer,
 )

@@ -54,6 +54,7 @@ PAGE = Page(
     place=8,
     title="Derivation",
     hint="Write your own proof, one relation per line or in LaTeX, and press Check: every line gets its mark.",
+    about="A proof with a mark beside every line.",
     start={"claim": "order-blindness", "text": START, "hints": "0"},
     answer=answer,
 )

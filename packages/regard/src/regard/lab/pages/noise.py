@@ -222,6 +222,7 @@ PAGE = Page(
     place=2,
     title="Noise and heads",
     hint="Raise the spread of key 0 and see one head swing between two values while two stay; then lower the scale.",
+    about="What random keys do to one head that shares its attention, and to two.",
     start={"keys": "10", "spread": "0.5", "iso": "0.01", "scale": "20"},
     answer=answer,
 )

@@ -336,6 +336,7 @@ PAGE = Page(
     place=3,
     title="Order",
     hint="Shuffle the words with positions off, then on; then lower the dimension until two positions collide.",
+    about="What attention sees of the order of words, without positions and with them.",
     start={
         "text": SENTENCES[0],
         "order": "0,4,2,3,1",

@@ -228,6 +228,7 @@ PAGE = Page(
     place=4,
     title="Rank",
     hint="Paste a matrix of your own, or type the path of its file; then slide the rank: promise against truth.",
+    about="How much of a matrix its largest singular values keep, and how small the error of the best cut is.",
     start={"matrix": "example:gaussian", "rank": "4"},
     answer=answer,
 )

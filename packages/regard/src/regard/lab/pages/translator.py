@@ -311,6 +311,7 @@ PAGE = Page(
     place=5,
     title="Translator",
     hint="Type a sentence and see which words each written word read, in every head; or watch a run while it trains.",
+    about="Which words each word of a translation read, in every head of a small trained model.",
     start={"run": "", "with": "", "text": "", "layer": "0", "head": "0"},
     answer=answer,
     close=tasks.close,

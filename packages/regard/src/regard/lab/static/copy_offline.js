@@ -67,6 +67,7 @@ export function freeAnswer(frame, words, isProved) {
     },
     ...{ numbers: numbers(frame, query, weights, chosen, isProved), say: isProved ? frame.say : [NOT_PROVED] },
     ...{ formulas: isProved ? frame.formulas.slice(1) : [], why: isProved ? frame.why : [], steps: [] },
+    ...{ tour: tasksDone(score, weights, Math.hypot(...query), isProved ? before.keys : []) },
     ...lines(keys, query, chosen, words.eps, before.answers),
     state: words,
   };
@@ -91,6 +92,18 @@ function arrow(query, { window: edge, scale }) {
     y,
     text: vector(query),
   };
+}
+
+/** What of the tour's tasks is done, where scores and weights alone say so; lab/tour.py says it of everything else. */
+function tasksDone(score, weights, norm, proved) {
+  const lead = score.length === 2 ? score[0] - score[1] : 0;
+  const done = {
+    "one-key": [score.length === 1 && score[0] < 0],
+    differences: [norm > 5 && Math.abs(lead - 2) <= 0.4, lead < 0],
+    ceiling: [weights[3] >= 0.24 && proved[3]?.ceiling < 0.5],
+  };
+  const places = (tasks) => tasks.flatMap((isDone, i) => (isDone ? [i] : []));
+  return Object.fromEntries(Object.entries(done).map(([card, tasks]) => [card, places(tasks)]));
 }
 
 function numbers(frame, query, weights, chosen, isProved) {

@@ -71,7 +71,7 @@ function overrules(action, earlier) {
 
 function fromAddress() {
   const { embed: _, ...words } = Object.fromEntries(
-    new URLSearchParams(stored ? location.hash.slice(1) : location.search),
+    new URLSearchParams(stored ? location.hash.split("#")[1] : location.search), // behind a second # stands a card of the tour
   );
   return { ...page.start, ...words };
 }

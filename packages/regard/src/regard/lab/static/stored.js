@@ -113,10 +113,12 @@
     };
   }
 
+  const holds = (grid, words, name) =>
+    grid.fixed[name] === words[name] || grid.axes.find((axis) => axis.word === name)?.values.includes(words[name]);
+
   /** A stored answer about these keys and this demand, whatever the query; with none, the first of the page. */
   async function frameFor(words) {
-    const has = (grid, name) =>
-      grid.fixed[name] === words[name] || grid.axes.find((axis) => axis.word === name)?.values.includes(words[name]);
+    const has = (grid, name) => holds(grid, words, name);
     const index = held.grids.findIndex((grid) => ["space", "keys", "to", "eps"].every((name) => has(grid, name)));
     const grid = held.grids[Math.max(index, 0)];
     const at = ({ word, values }) => Math.max(0, values.indexOf(words[word]));
@@ -137,7 +139,10 @@
       if (!wanted) return null;
     }
     const found = await frameFor(wanted);
-    const isMoved = actions.length > 0 || !held.grids.some((grid) => grid.fixed.keys === wanted.keys);
+    const isOld = (name) => before?.[name] === wanted[name];
+    const isServed = (grid) =>
+      holds(grid, wanted, "keys") && ["q", "to"].every((n) => isOld(n) || holds(grid, wanted, n));
+    const isMoved = actions.length > 0 || !held.grids.some(isServed); // by a hand, or by a link to where one left it
     if (found.isExact || !isMoved) return null;
     before = plain(wanted);
     return { ok: true, answer: own.freeAnswer(found.frame, wanted, found.isProved) };

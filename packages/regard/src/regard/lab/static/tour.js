@@ -1,6 +1,7 @@
 // The tour: a strip at the foot of the window with one card of the tutorial: what to do, that it was done, and why.
 // The cards' texts, and whether a task is done, come from Python; which tasks were done, and where one is, stay in this
-// browser. The strip lies over the page's foot, so that nothing moves when it grows.
+// browser. The strip lies over the page's foot, so that nothing moves when it grows. A copy without Python has the same
+// cards; what it cannot notice waits for Next.
 
 import { button, element, fill } from "./parts.js";
 
@@ -10,11 +11,13 @@ const MARK = "#tour-"; // a link that ends in it and a card's name opens that ca
 export function makeTour(lab) {
   const place = document.getElementById("tour");
   const opener = document.getElementById("tour-open");
-  const cards = JSON.parse(document.getElementById("cards").textContent);
+  const stored = window.regardStored;
+  const cards = stored ? stored.cards : JSON.parse(document.getElementById("cards").textContent);
   if (!cards.length) opener.hidden = true; // a teacher has hidden what they explain
   if (!cards.length) return { show() {} };
   const told = element("div", { class: "told", "aria-live": "polite" });
   let progress = loadProgress(cards);
+  let unfolded = ""; // the card whose outcome is read before it is seen
 
   const storeProgress = (change) => {
     progress = { ...progress, ...change };
@@ -35,8 +38,9 @@ export function makeTour(lab) {
     opener.setAttribute("aria-expanded", progress.open);
     opener.textContent = done ? `Tour ${done}/${cards.length}` : "Tour";
     if (progress.open) fill(place, [head(at), ...body(cards[at])]);
-    document.body.style.setProperty("--tour", (progress.open ? place.offsetHeight : 0) + "px");
+    makeRoom();
   };
+  const makeRoom = () => document.body.style.setProperty("--tour", (progress.open ? place.offsetHeight : 0) + "px");
   const head = (at) => {
     const card = cards[at];
     const title = element("b", { class: "title" }, `${card.step}. ${card.title}`);
@@ -69,7 +73,23 @@ export function makeTour(lab) {
     if (told.textContent !== said.map((one) => one.textContent).join("")) fill(told, said); // read out once
     const tasks = element("ol", {}, ...card.tasks.map((task, i) => line(card, task, i)));
     const set = element("p", { class: "aside" }, link(card, "Set this card up again", { id: "tour-restart" }));
-    return [tasks, told, ...(done ? [] : [set])];
+    return [tasks, told, ...(done ? [] : [set, ...(stored ? outcome(card) : [])])];
+  };
+  /** What comes out, for whoever has seen it where this copy has not. */
+  const outcome = (card) => {
+    const whole = element(
+      "details",
+      { open: unfolded === card.name },
+      element("summary", {}, "What comes out, and why"),
+      element("p", {}, card.seen),
+      element("p", {}, card.why),
+    );
+    whole.addEventListener("toggle", () => {
+      unfolded = whole.open ? card.name : "";
+      makeRoom();
+    });
+    const note = "Without Python not everything can be done or noticed here: go on when you like.";
+    return [whole, element("p", { class: "aside" }, note)];
   };
   const line = (card, task, i) => {
     const done = doneTasks(card).includes(i);
@@ -79,7 +99,8 @@ export function makeTour(lab) {
       { class: "tick", role: "img", "aria-label": done ? "done" : "to do" },
       done ? "☑" : "☐",
     );
-    return element("li", { class: done ? "done" : "" }, state, " " + task.do + " ", ...(done ? [] : [show]));
+    const help = done || !task.shown ? [] : [show]; // a copy shows what it holds
+    return element("li", { class: done ? "done" : "" }, state, " " + task.do + " ", ...help);
   };
 
   /** Do what the task asks for: an action, and words of the state. */
@@ -97,7 +118,7 @@ export function makeTour(lab) {
     location.href = cards[0].address + MARK + cards[0].name;
   };
   const arrive = () => {
-    const named = cards.find((card) => MARK + card.name === location.hash);
+    const named = cards.find((card) => location.hash.endsWith(MARK + card.name));
     if (named) storeProgress({ open: true, at: named.name });
     draw();
     if (named) place.focus({ preventScroll: true });
@@ -111,7 +132,12 @@ export function makeTour(lab) {
     draw();
     place.focus({ preventScroll: true });
   });
-  place.addEventListener("keydown", (event) => event.key === "Escape" && close());
+  place.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return; // the browser's own
+    if (event.key === "Escape") close();
+    const way = { ArrowLeft: "tour-back", ArrowRight: "tour-next" }[event.key];
+    if (way) document.getElementById(way)?.click();
+  });
   addEventListener("hashchange", arrive);
   addEventListener("resize", draw);
   arrive();

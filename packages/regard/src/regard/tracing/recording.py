@@ -164,7 +164,8 @@ def _arrays(forms: Any, data: memoryview) -> list[Array]:
     start = 0
     for name, shape in forms:
         dtype = np.dtype(str(name))
-        if dtype.kind not in "iufb" or dtype.itemsize > 8 or len(shape) > 12 or not all(map(_is_axis, shape)):
+        most = 16 if dtype.kind == "c" else 8  # complex numbers are two floats: some turn positions by them
+        if dtype.kind not in "iufbc" or dtype.itemsize > most or len(shape) > 12 or not all(map(_is_axis, shape)):
             raise MalformedError("no array of plain numbers")
         count = math.prod(shape)
         arrays.append(np.frombuffer(data, dtype, count=count, offset=start).reshape(shape) if count else _empty(shape))

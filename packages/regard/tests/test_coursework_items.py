@@ -75,6 +75,7 @@ def prepare(words: list[str]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SETS)
 def test_every_item_works(name: str, regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -191,6 +191,7 @@ nbformat.write(notebook, sys.argv[2])
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_and_shows_what_its_prose_promises(name: str, tmp_path: Path) -> None:
     pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")

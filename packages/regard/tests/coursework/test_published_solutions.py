@@ -46,6 +46,7 @@ def report(asked: str) -> ClaimReport:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_every_verdict_is_shown_by_a_claim() -> None:
     for place, one in EVERY:
         assert one.verdict in VERDICTS, place

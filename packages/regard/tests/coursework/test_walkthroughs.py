@@ -149,6 +149,7 @@ def test_pictures_and_commands_exist(path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_answers_say_what_the_claims_say(hook: ModuleType) -> None:
     """A claim that is refuted by its own reading is said to be; the others are not."""
     for path in ANSWERS:
@@ -186,6 +187,7 @@ def test_nothing_of_an_answer_is_left(name: str, hook: ModuleType) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_what_earns_the_marks_stands_before_the_finer_points(hook: ModuleType) -> None:
     """A set that exempts the backward draws reads its own verdict first, and the published solution comes last."""
     whole = hook.with_answers(PAGES["self-attention-written"].read_text(encoding="utf-8"))
@@ -274,6 +276,7 @@ exclude_docs: answers/
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("answers", ["yes", "no"])
 def test_the_site_builds_both_ways(answers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config, build = pytest.importorskip("mkdocs.config"), pytest.importorskip("mkdocs.commands.build")

@@ -120,6 +120,7 @@ def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tour_goes_along_and_all_pages_are_below_two_megabytes(sheet, tmp_path):
     """Every card in order, by the arrow keys; a task that is shown is ticked by what Python said of that state."""
     names = [name for name in pages() if name != "models" or find_spec("torch")]

@@ -75,6 +75,7 @@ def test_the_transform_against_a_grid(laws: list[tuple[float, float]]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("iso", [1e-16, 1e-12, 1e-8])
 def test_tiny_noise_far_from_and_at_the_weight(iso: float) -> None:
     law = weight_law(score_laws(NoiseModel(means=np.eye(2), isotropic=iso), [5.0, 5.0]), 0)

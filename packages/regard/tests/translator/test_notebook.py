@@ -60,6 +60,7 @@ def said(notebook) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_it_runs_and_shows_what_the_prose_promises(executed):
     text = said(executed)
     assert "No source sentence is in two splits." in text
@@ -83,6 +84,7 @@ def test_it_is_kept_with_its_outputs():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_vectors_notebook_runs_and_compares_on_the_input(tmp_path):
     text = said(ran(VECTORS, SMALL_VECTORS, tmp_path / "executed.ipynb"))
     for kind in ("word2vec:skipgram", "glove:glove", "bert:bert"):

@@ -66,6 +66,7 @@ def test_a_run_goes_on_on_another_device(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_every_tensor_is_made_on_the_models_device(tmp_path):
     """Six sorts of models train, go on, score and translate on a pretended card, which refuses all other tensors."""
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])

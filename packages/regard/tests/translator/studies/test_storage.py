@@ -204,6 +204,7 @@ def test_workers_that_begin_at_the_same_moment(base, tmp_path, launcher, kind, r
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_one_worker_tries_the_same_wherever_its_trials_are_kept(base, tmp_path, server):
     folder, settings = base
     url = server.database("alone")
@@ -280,6 +281,7 @@ def test_a_database_that_is_away_for_a_moment_is_waited_for(base, tmp_path, serv
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_one_worker_confirms(base, tmp_path, server):
     folder, settings = base
     url, said = server.database("confirmed"), []
@@ -314,6 +316,7 @@ def test_two_workers_of_a_folder_confirm_once(base, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_of_another_kind_is_refused(base, tmp_path, server):
     folder, settings = base
     url, space = server.database("refused"), folder / "space.toml"

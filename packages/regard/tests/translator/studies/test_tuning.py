@@ -433,6 +433,7 @@ def test_hyperband_and_no_pruning_run(base, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_importance_finds_what_matters_and_leaves_the_rest():
     """ln perplexity = 2 x + noise: x explains nearly all of it, the word nothing, a constant is not listed."""
     space = Space(name="s", entries={"a.x": Range(low=0.0, high=1.0), "a.word": ["p", "q", "r"], "a.one": [1]})

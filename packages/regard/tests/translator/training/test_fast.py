@@ -141,6 +141,7 @@ def test_without_dropout_two_passes_are_one(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_an_agreement_keeps_two_passes_together():
     """Trained with it, the probabilities of two passes with other dropout are nearer to each other."""
     batch, apart = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7)), []
@@ -250,6 +251,7 @@ def test_one_pass_over_the_weights_is_adamw():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_whole_run_is_the_run_with_the_plain_loss(tmp_path, monkeypatch):
     """No dropout and the same batches: the same run up to rounding."""
     data = write_corpus(tmp_path / "toy", 40)

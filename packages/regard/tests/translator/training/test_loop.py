@@ -43,6 +43,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(data, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_it_learns_what_one_layer_can(data, tmp_path):
     settings = tiny(data, "epochs=30", "learning_rate=0.01", "schedule=cosine", "warmup=10")
     result = train(settings, tmp_path / "run")

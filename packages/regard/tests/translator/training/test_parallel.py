@@ -126,6 +126,7 @@ def perplexities(folder: Path) -> list[float]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", sampled([("encoder", 2), ("encoder", 3), *((k, 2) for k in list(KINDS)[1:])], every=4))
 def test_the_losses_are_those_of_one_process(data, tmp_path, monkeypatch, launcher, case):
     kind, size = case

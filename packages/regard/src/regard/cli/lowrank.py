@@ -13,7 +13,7 @@ import typer
 from regard.cli.output import AsJson, Plot, Progress, check_file, check_plot, load, note, show
 from regard.errors import InputError
 from regard.formats import REAL, from_safetensors, safetensors_entries
-from regard.lowrank import Sketch, Spectrum, study, study_product, study_sketch, table
+from regard.lowrank import Sketch, Spectrum, product_spectrum, study, study_sketch, table
 
 if TYPE_CHECKING:
     from regard.lowrank import Study, Table
@@ -125,8 +125,8 @@ def _study_matrix(
     if product is not None:
         a, b = (_load(spec, f"factor {name}") for spec, name in zip(product, "AB", strict=True))
         a, b = (a.T, b.T) if transposed else (a, b)
-        del options["tolerance"]
-        return study_product(a, b, name="A Bᵀ", **options), (a, b)
+        options["scale"] = a.shape[1] ** -0.5 if options["scale"] is None else options["scale"]
+        return study(product_spectrum(a, b, name="A Bᵀ"), **options), (a, b)
     loaded = _load(str(matrix), "matrix")
     _warn_if_long(loaded.shape)
     options["scale"] = 1.0 if options["scale"] is None else options["scale"]

@@ -9,7 +9,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.translator import load_run
-from regard.translator.data.builtin import fresh_pairs
+from regard.translator.data.sources import fresh_pairs
 from regard.translator.decoding.numpy_run import load_numpy_run
 from regard.translator.runs.files import FOLDER
 

@@ -28,7 +28,7 @@ from regard.lab.run_list import (
 )
 from regard.lab.state import State
 from regard.strict_json import JsonObject
-from regard.translator.data.builtin import fresh_pairs
+from regard.translator.data.sources import fresh_pairs
 from regard.translator.data.vocabulary import MARKERS, UNK
 from regard.translator.runs.files import BEST, is_packaged
 from regard.translator.runs.settings import load_settings

@@ -207,15 +207,9 @@ def taken_settings(settings: Settings, own: OwnCode | None) -> set[str] | None:
     if own is None:
         return None
     own.make(own_sizes(settings, 2 * FIRST_WORD, 2 * FIRST_WORD + 1))
+    sizes = {_SETTINGS[size] for size in own.asked_for & _SETTINGS.keys()}
     more = {name for name in own.asked_for if name.startswith(ARGUMENTS)}
-    return (
-        more
-        | {_SETTINGS[size] for size in own.asked_for & _SETTINGS.keys()}
-        | {
-            "embedding.source",
-            "embedding.frozen",
-        }
-    )
+    return sizes | more | {"embedding.source", "embedding.frozen"}
 
 
 def _build_translator(

@@ -112,7 +112,7 @@ def report(
 
 def checked_format(out: Path, format: str | None) -> str:
     """The format of a report, from what was asked for and from the name of its file; they must agree."""
-    ending = out.suffix.lower().removeprefix(".").replace("htm", "html").replace("htmll", "html")
+    ending = {"htm": "html"}.get(suffix := out.suffix.lower().removeprefix("."), suffix)
     chosen = format if format is not None else (ending if ending in FORMATS else "html")
     if chosen not in FORMATS:
         raise InputError(f"A report is {' or '.join(FORMATS)}, not {chosen!r}; give --format html or --format pdf.")

@@ -14,7 +14,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.progress import duration
 from regard.results import Result
-from regard.tables import align_columns
+from regard.terminal import align_columns
 from regard.translator.runs.files import explain_errors, read_json
 from regard.translator.runs.records import Record, read_record, why_perplexities_differ
 from regard.translator.runs.settings import Settings

@@ -29,9 +29,9 @@ from regard.files import create_folder
 from regard.progress import duration
 from regard.results import Result
 from regard.strict_json import parse_json
-from regard.tables import align_columns
-from regard.translator.runs.files import explain_errors, json_file, read_json
-from regard.translator.runs.log import read_log
+from regard.terminal import align_columns
+from regard.translator.runs.files import explain_errors, is_begun, json_file, read_json
+from regard.translator.runs.records import read_log
 from regard.translator.runs.settings import ARGUMENTS, Settings, with_new_settings
 from regard.translator.studies.comparison_record import Comparison, read_comparison
 from regard.translator.studies.space import Range, Space, change, value_of, with_values
@@ -49,12 +49,7 @@ if TYPE_CHECKING:
 
 
 STUDY, START, CONFIRM = "study.json", "settings.toml", "confirm"
-_OF_THE_MACHINE = (
-    "data.path",
-    "training.threads",
-    "training.device",
-    "training.save_every",
-)  # may differ between workers
+_OF_THE_MACHINE = ("data.path", "training.threads", "training.device", "training.save_every")  # workers' may differ
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,9 +145,7 @@ def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
 
 def check_folder(folder: Path, identity: dict[str, Any]) -> None:
     """Raise InputError where a folder has anything but this study, before minutes of reading."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; give another --out.")
-    if not folder.exists() or not any(folder.iterdir()):
+    if not is_begun(folder):
         return
     theirs = read_about(folder)
     # as the file gives it back: JSON knows no tuples
@@ -185,7 +178,7 @@ def portable_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None:
     """Make the folder unless it is there; of workers that begin at the same moment one makes it, for all."""
-    if not folder.exists() or not any(folder.iterdir()):
+    if not is_begun(folder):
         create_folder(folder, {STUDY: json_file(about), START: settings.to_toml().encode()})
     check_folder(folder, about)
     (folder / TRIALS).mkdir(exist_ok=True)

@@ -21,9 +21,8 @@ from regard.attention import softmax
 from regard.errors import InputError
 from regard.lowrank.decompose import SURE, spectrum
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck, Truncation, draw_spectrum
-from regard.lowrank.sketches import Matrix, Sketch, SketchCheck, sketch
+from regard.lowrank.sketches import Sketch, SketchCheck
 from regard.notation import readable
-from regard.progress import Progress
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.rigor.matrices import PAY, gamma, squares
@@ -60,7 +59,7 @@ class Study(Result):
 
 
 def study(
-    matrix: npt.ArrayLike | Spectrum,
+    matrix: npt.ArrayLike | Spectrum | Sketch,
     *,
     rank: int | None = None,
     error: float | None = None,
@@ -74,13 +73,14 @@ def study(
     """The spectrum of a matrix; with ``rank`` (or the smallest one for ``error``) its best approximation; with
     ``inputs`` what that approximation does to the weights softmax(scale X M X^T).
 
-    A spectrum that is known already is taken as it is, such as that of a product (:func:`product_spectrum`).
+    What is known already is taken as it is: the spectrum of a product (:func:`product_spectrum`), or the sketch of a
+    matrix too large to decompose (:func:`sketch`), which knows nothing of the weights.
 
     >>> answer = study([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]], error=2.5)
     >>> answer.smallest.rank, answer.truncation.rank
     (1, 1)
     """
-    known = matrix if isinstance(matrix, Spectrum) else spectrum(matrix, tolerance=tolerance, name=name)
+    known = matrix if isinstance(matrix, Spectrum | Sketch) else spectrum(matrix, tolerance=tolerance, name=name)
     if rank is not None and error is not None:
         raise InputError("Give a rank or an error, not both: an error asks for the rank.")
     smallest = None if error is None else known.rank_for_error(error, norm=norm, relative=relative)
@@ -88,34 +88,12 @@ def study(
     if smallest is not None and smallest.rank > 0:
         rank = smallest.rank
     truncation = None if rank is None else known.truncate(rank)
-    if inputs is not None and rank is None:
+    if inputs is None:
+        return Study(spectrum=known, smallest=smallest, truncation=truncation)
+    if rank is None or not isinstance(known, Spectrum):
         raise InputError("The effect on the weights needs an approximation: give a rank, or an error above 0.")
-    effect = None if inputs is None or rank is None else softmax_effect(known, rank=rank, inputs=inputs, scale=scale)
+    effect = softmax_effect(known, rank=rank, inputs=inputs, scale=scale)
     return Study(spectrum=known, smallest=smallest, truncation=truncation, effect=effect)
-
-
-def study_sketch(
-    matrix: Matrix,
-    *,
-    rank: int,
-    seed: int,
-    error: float | None = None,
-    norm: str = "spectral",
-    relative: bool = False,
-    oversample: int = 10,
-    passes: int = 2,
-    name: str = "matrix",
-    progress: Progress | None = None,
-) -> Study:
-    """As :func:`study` for a matrix too large to decompose: a sketch of ``rank``, and within it the answers.
-
-    >>> study_sketch(np.outer([1.0, 2.0, 2.0], [0.0, 4.0, 3.0]), rank=1, seed=0, error=1e-3).smallest.rank
-    1
-    """
-    known = sketch(matrix, rank=rank, seed=seed, oversample=oversample, passes=passes, name=name, progress=progress)
-    smallest = None if error is None else known.rank_for_error(error, norm=norm, relative=relative)
-    cut = rank if smallest is None else max(1, smallest.rank)
-    return Study(spectrum=known, smallest=smallest, truncation=known.truncate(cut))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -427,16 +427,9 @@ def draw_spectrum(spectrum: Spectrum, *, rank: int | None = None) -> Figure:
 def _values(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
     k = np.arange(1, len(spectrum.singular_values) + 1)
     positive = spectrum.singular_values > spectrum.upper[0] * 1e-16
-    dots = "o-" if len(k) <= 40 else "-"
+    shown, dots = spectrum.singular_values[positive], "o-" if len(k) <= 40 else "-"
     axes.plot(k, spectrum.bound, "--", color=VERMILION, label=r"coursework: $||A||_F/\sqrt{k}$")
-    axes.plot(
-        k[positive],
-        spectrum.singular_values[positive],
-        dots,
-        ms=3,
-        color=BLUE,
-        label=r"$\sigma_k$, error of rank $k-1$",
-    )
+    axes.plot(k[positive], shown, dots, ms=3, color=BLUE, label=r"$\sigma_k$, error of rank $k-1$")
     if positive.any():
         axes.set_yscale("log")
     if len(k) > 40:

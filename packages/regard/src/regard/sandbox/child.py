@@ -67,10 +67,8 @@ def main() -> None:
     if tool is None:
         sys.meta_path.insert(0, ImportBlocker(task["packages"]))
     else:
-        sys.meta_path[1:] = [
-            ImportBlocker(None),
-            *map(AllowedPackageFinder(task["packages"]).replacement_for, sys.meta_path[1:]),
-        ]
+        allowed = AllowedPackageFinder(task["packages"])
+        sys.meta_path[1:] = [ImportBlocker(None), *map(allowed.replacement_for, sys.meta_path[1:])]
     answer, mistake = _load_answer(task)
     send_line(outgoing, mistake or {"ready": True})
     while mistake is None and (line := incoming.readline()):

@@ -29,7 +29,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from regard.errors import InputError
+from regard.errors import InputError, describe_error
 from regard.extras import require
 from regard.files import open_file
 
@@ -362,9 +362,8 @@ def _load_dataset(dataset: Dataset) -> Mapping[Any, Any]:
             datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration, revision=revision)
         )
     except Exception as error:  # the library raises its own, and those of four others
-        reason = (str(error).strip().splitlines() or [""])[0][:200]
         raise InputError(
-            f"The Hugging Face dataset {name!r} could not be loaded ({type(error).__name__}: {reason}); "
+            f"The Hugging Face dataset {name!r} could not be loaded ({describe_error(error)}); "
             "check its name and revision and the network, or give a folder of text files instead."
         ) from error
     return loaded if isinstance(loaded, Mapping) else {TRAIN: loaded}

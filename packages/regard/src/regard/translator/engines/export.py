@@ -57,7 +57,7 @@ from regard.translator.models.checkpoint_tensors import model_tensors
 from regard.translator.models.encoder import Attention, FeedForward, Output
 from regard.translator.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from regard.translator.models.own_translator import KIND
-from regard.translator.runs.files import SETTINGS, VOCABULARY, is_begun, is_packaged, json_file, read_json
+from regard.translator.runs.files import SETTINGS, VOCABULARY, is_begun, is_packaged, json_file, read_description
 from regard.translator.runs.settings import load_settings
 
 ABOUT = "export.json"
@@ -363,9 +363,5 @@ def open_engine(run: Run, name: str, *, threads: int | None = None) -> Engine:
 
 
 def _about(folder: Path) -> dict[str, Any]:
-    if not (folder / ABOUT).exists():
-        raise InputError(f"{folder} is not an export: it has no {ABOUT}; give the folder that export wrote.")
-    about = read_json(folder / ABOUT, otherwise="export the run again")
-    if not isinstance(about, dict) or not {"fingerprint", "quantization", "weights", "epoch"} <= about.keys():
-        raise InputError(f"{folder / ABOUT} does not describe an export; export the run again.")
-    return about
+    wanted, again = {"fingerprint", "quantization", "weights", "epoch"}, "export the run again"
+    return read_description(folder / ABOUT, "an export", wanted, otherwise=again, give="the folder that export wrote")

@@ -148,15 +148,12 @@ def _curve(r: Record) -> Html:
         # a run that went wrong may have a loss whose exponential is no float (above e^709)
         figures.Line(name="training", y=[math.exp(min(e.training_loss, 700)) for e in r.epochs]),
     ]
-    smoothed = r.settings.training.smoothing > 0
+    inside = "dropout in it"
+    if r.settings.training.smoothing > 0:
+        inside = "label smoothing and dropout in it, so it is not a perplexity to compare"
     caption = (
         f"Perplexity {'counting' if counting else 'without'} <sos>, on a logarithmic scale. The training curve is the "
-        "mean over an epoch while the "
-        + (
-            "weights change, with label smoothing and dropout in it, so it is not a perplexity to compare."
-            if smoothed
-            else "weights change, with dropout in it."
-        )
+        f"mean over an epoch while the weights change, with {inside}."
     )
     svg = figures.curves(lines, title=f"Learning curve of {r.name}", x_label="epoch", y_label="perplexity")
     return tables.figure(svg, caption)

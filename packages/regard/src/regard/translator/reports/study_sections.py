@@ -131,12 +131,10 @@ def _confirmation(study: Tuning) -> list[Html]:
 
 def _settings(best: Trial, default: Trial | None) -> Html:
     before = default.changes if default is not None else {}
-    rows = []
-    for key, value in best.changes.items():
-        shown = _format_value(value)
-        rows.append(
-            [key, _format_value(before.get(key, "-")), element("b", shown) if before.get(key) != value else shown]
-        )
+    rows = [
+        [key, _format_value(before.get(key, "-")), tables.bold_if(before.get(key) != value, _format_value(value))]
+        for key, value in best.changes.items()
+    ]
     return tables.table(["setting", "default", f"best (trial {best.number})"], rows)
 
 
@@ -276,7 +274,7 @@ def _curves(results: Results) -> Html:
 
 def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[Html]:
     parts = []
-    for kind in ("length", "phenomenon"):
+    for kind, title in (("length", "source length"), ("phenomenon", "phenomenon")):
         rows = [g for g in groups if g.kind == kind]
         if not rows:
             continue
@@ -285,30 +283,16 @@ def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[Html]:
         svg = figures.dots(
             chart, title=f"BLEU by {kind}", names=names, x_label="BLEU", zero=True, least=0, note=pairs.__getitem__
         )
+        parts += [tables.heading(3, f"By {title}"), tables.figure(svg, "")]
         fitting = [(g.name, [_dot(g.perplexity[n]) for n in names]) for g in rows if len(g.perplexity) == len(names)]
-        label = "perplexity, counting <sos> (lower is better)"
-        below = (
-            figures.dots(fitting, title=f"Perplexity by {kind}", names=names, x_label=label, least=1)
-            if fitting
-            else None
-        )
-        cells = [
-            [
-                g.name,
-                f"{g.pairs:,}",
-                *(f"{g.bleu[n].mean:.1f}" for n in names),
-                *(f"{g.exact[n].mean:.1%}" for n in names),
-            ]
-            for g in rows
-        ]
-        head = [kind if kind == "phenomenon" else "source length", "pairs"]
-        head += [*(f"BLEU, {n}" for n in names), *(f"exact, {n}" for n in names)]
-        parts += [
-            tables.heading(3, f"By {kind if kind == 'phenomenon' else 'source length'}"),
-            tables.figure(svg, ""),
-            *([tables.figure(below, "")] if below else []),
-            tables.table(head, cells),
-        ]
+        if fitting:
+            label = "perplexity, counting <sos> (lower is better)"
+            svg = figures.dots(fitting, title=f"Perplexity by {kind}", names=names, x_label=label, least=1)
+            parts.append(tables.figure(svg, ""))
+        head = [title, "pairs", *(f"BLEU, {n}" for n in names), *(f"exact, {n}" for n in names)]
+        scores = [[*(f"{g.bleu[n].mean:.1f}" for n in names), *(f"{g.exact[n].mean:.1%}" for n in names)] for g in rows]
+        cells = [[g.name, f"{g.pairs:,}", *row] for g, row in zip(rows, scores, strict=True)]
+        parts.append(tables.table(head, cells))
     return parts
 
 

@@ -54,6 +54,18 @@ def read_json(path: Path, *, otherwise: str = "train the run again") -> Any:
         raise damage_error(path, str(error)[:120], otherwise) from None
 
 
+def read_description(
+    path: Path, what: str, wanted: set[str], *, otherwise: str, give: str = "another folder"
+) -> dict[str, Any]:
+    """What a file says about ``what`` its folder is, such as a study, with all that this cannot do without."""
+    if not path.exists():
+        raise InputError(f"{path.parent} is not {what}: it has no {path.name}; give {give}.")
+    content = read_json(path, otherwise=otherwise)
+    if not isinstance(content, dict) or not wanted <= content.keys():
+        raise InputError(f"{path} does not describe {what}; restore it from a copy, or {otherwise}.")
+    return content
+
+
 @contextlib.contextmanager
 def explain_errors(folder: Path, what: str) -> Iterator[None]:
     """One sentence where what a folder says cannot be; files of earlier versions have no digest to tell sooner."""

@@ -30,7 +30,7 @@ from regard.progress import duration
 from regard.results import Result
 from regard.strict_json import parse_json
 from regard.terminal import align_columns
-from regard.translator.runs.files import explain_errors, is_begun, json_file, read_json
+from regard.translator.runs.files import explain_errors, is_begun, json_file, read_description
 from regard.translator.runs.records import read_log
 from regard.translator.runs.settings import ARGUMENTS, Settings, with_new_settings
 from regard.translator.studies.comparison_record import Comparison, read_comparison
@@ -185,13 +185,8 @@ def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    if not (folder / STUDY).exists():
-        raise InputError(f"{folder} is not a study: it has no {STUDY}; give another folder.")
-    about = read_json(folder / STUDY, otherwise="give another --out")
     wanted = {"settings", "space", "pruner", "seed", "fingerprint", "name"}
-    if not isinstance(about, dict) or not wanted <= about.keys():
-        raise InputError(f"{folder / STUDY} does not describe a study; restore it from a copy.")
-    return about
+    return read_description(folder / STUDY, "a study", wanted, otherwise="give another --out")
 
 
 def _saved_settings(about: dict[str, Any]) -> Settings:

@@ -394,11 +394,8 @@ class _Search:
     def _say_outcome(self, state: str, value: float | None, epochs: Sequence[Epoch]) -> None:
         done = [t for t in self.study.get_trials(deepcopy=False) if t.state.name == "COMPLETE"]
         best = min((t.value for t in done if t.value is not None), default=None)
-        reached = (
-            f", perplexity {value:.2f}"
-            if value is not None
-            else f" after {len(epochs)} epoch{'s' * (len(epochs) != 1)}"
-        )
+        reached = f" after {len(epochs)} epoch{'s' * (len(epochs) != 1)}"
+        reached = reached if value is None else f", perplexity {value:.2f}"
         self.say(f"{state.lower()}{reached}" + ("" if best is None else f"; best so far {best:.2f}"))
 
 

@@ -21,15 +21,7 @@ from regard.errors import InputError
 from regard.sandbox import child
 from regard.sandbox.clock import MOST, Clock, Meter
 from regard.sandbox.jail import Start, Tier, best_tier, start_command
-from regard.sandbox.lines import (
-    FLOOD,
-    Lines,
-    OutputFloodError,
-    OverlongLineError,
-    PipeClosedError,
-    ReplyTimeoutError,
-    clean,
-)
+from regard.sandbox.lines import FLOOD, Lines, OutputFloodError, clean
 from regard.sandbox.tool import Tool
 from regard.sandbox.warm_pool import PlainWorker, WarmPoolError, Worker, borrow
 from regard.strict_json import JsonObject, parse_json
@@ -165,7 +157,8 @@ class Runner:
 
         ``most`` is how many bytes an array may have that is worth looking at; a larger one is named by its shape.
         """
-        question = _json_line({"arguments": [_pack_argument(value) for value in given.values()], "most": most})
+        packed = [child.pack_array(value) if isinstance(value, np.ndarray) else value for value in given.values()]
+        question = _json_line({"arguments": packed, "most": most})
         allowed = self.clock.seconds_for_call()
         return self._reply(question, ANSWER, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
 
@@ -195,15 +188,15 @@ class Runner:
             try:
                 line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds, used=used)
                 return checked_reply(line, kinds)
-            except ReplyTimeoutError:
+            except TimeoutError:
                 self._kill()
                 raise self._time_error(doing, seconds) from None
             except OutputFloodError:
                 self._kill()
                 raise self._flood_error() from None
-            except PipeClosedError:
+            except EOFError:
                 raise self._exit_error(doing, seconds) from None
-            except (OverlongLineError, ValueError):
+            except ValueError:  # too long, or of no form that a reply has
                 self._kill()
                 raise self._meddling_error() from None
 
@@ -375,10 +368,6 @@ def format_error(error: Mapping[str, Any]) -> str:
         return f"{where}it leaves the process (sys.exit or exit)"
     message = f": {error['message'].rstrip('.')}" if error["message"] else ""
     return f"{where}{error['type']}{message}"
-
-
-def _pack_argument(value: Any) -> Any:
-    return child.pack_array(value) if isinstance(value, np.ndarray) else value
 
 
 def _json_line(message: JsonObject) -> bytes:

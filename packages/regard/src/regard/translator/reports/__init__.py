@@ -248,7 +248,7 @@ class _Page:
     def _add(self, name: str, section: Html, *, title: str = "") -> None:
         """A section under its title; in the contents it has its whole name."""
         anchor = f"part{len(self.contents)}"
-        heading = tables.heading(2, title or name, id=anchor, class_=None if self.sections else "first")
+        heading = element("h2", title or name, id=anchor, class_=None if self.sections else "first")
         self.contents.append((anchor, name))
         self.sections.append(join(heading, section))
 

@@ -56,10 +56,6 @@ def paragraph(text: str, kind: str | None = None) -> Html:
     return element("p", text, class_=kind)
 
 
-def heading(level: int, text: str, **attributes: str | None) -> Html:
-    return element(f"h{level}", text, **attributes)
-
-
 def commands(lines: Sequence[str]) -> Html:
     return element("pre", "\n".join(line for line in lines if line))
 

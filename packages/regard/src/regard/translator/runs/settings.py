@@ -191,7 +191,7 @@ class Settings:
         """The commented file that reads back as these settings."""
         parts = []
         for name, section in ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self)):
-            parts.append(f"[{name}]  # {_first_line(section)}")
+            parts.append(f"[{name}]  # {section.__doc__.splitlines()[0]}")
             parts += [*commented_lines(section), ""]
         return "\n".join(parts)
 
@@ -411,10 +411,6 @@ def _settings_from_flat(flat: Mapping[str, Any]) -> Settings:
 
 def _flat(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {f"{section}.{key}": value for section, content in values.items() for key, value in content.items()}
-
-
-def _first_line(section: Any) -> str:
-    return (type(section).__doc__ or "").splitlines()[0]
 
 
 _SECTIONS: dict[str, Any] = {f.name: type(f.default) for f in dataclasses.fields(Settings)}

@@ -25,6 +25,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.errors import InputError
+from regard.extras import require
 from regard.files import create_folder
 from regard.progress import duration
 from regard.results import Result
@@ -89,9 +90,10 @@ class Tuning(Result):
     def __str__(self) -> str:
         counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
         states = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+        share = "" if self.share == 1 else f", each trained on {self.share:.0%} of the training pairs"
         lines = [
             f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)} ({states}) in {duration(self.cpu_seconds)} of "
-            f"CPU time, judged by validation perplexity counting <sos>{self._share_note()}.",
+            f"CPU time, judged by validation perplexity counting <sos>{share}.",
             _best_line(self),
             f"Its settings: {', '.join(f'{k} = {v}' for k, v in self.best.changes.items())}.",
         ]
@@ -104,9 +106,6 @@ class Tuning(Result):
         if self.confirmation is not None:
             lines += ["", "Confirmed with seeds the search never saw:", str(self.confirmation)]
         return "\n".join([*lines, "", f"Train it: {self.command}"])
-
-    def _share_note(self) -> str:
-        return "" if self.share == 1 else f", each trained on {self.share:.0%} of the training pairs"
 
 
 def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
@@ -326,10 +325,9 @@ def importances(
 
 def _fit_resample(columns: Sequence[Float], y: Float, draw: np.random.Generator) -> Float | None:
     """One forest on a resample, judged on the trials that are not in it."""
-    try:
-        from sklearn.ensemble import RandomForestRegressor
-    except ImportError:
-        raise InputError("Importance needs scikit-learn: pip install 'regard[translator]'.") from None
+    require("Importance", "sklearn")
+    from sklearn.ensemble import RandomForestRegressor
+
     rows = draw.integers(len(y), size=len(y))
     unseen = np.setdiff1d(np.arange(len(y)), rows)
     # a resample may hold nearly every trial, and one trial cannot be shuffled

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+from regard.extras import require
 from regard.files import Lock
 from regard.translator.runs.sealed_files import SealedLines, damage_error, missing_digest_note
 
@@ -184,10 +185,9 @@ def without_password(text: str) -> str:
 
 
 def import_optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise InputError("tune needs Optuna: pip install 'regard[translator]'.") from None
+    require("A search", "optuna")
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)  # what went wrong is said by us, once
     return optuna
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from regard.files import write_file
 from regard.translator.models.checkpoint_tensors import read_weights, write_weights
 from regard.translator.runs.files import BEST, FOLDER, RUN, SETTINGS, USUAL, VOCABULARY
-from regard.translator.runs.log import LOG
-from regard.translator.runs.records import is_finished
+from regard.translator.runs.records import LOG, is_finished
 
 
 def main() -> None:

@@ -14,26 +14,28 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.translator.data import builtin
+from regard.translator.data import sources
 from tools.grammar import Pair, generate
 
 FRESH, FRESH_SEED = 100, 2**20  # sentences to try a model with, from a seed far from any corpus
-SHIPPED = Path(builtin.__file__).parent / builtin.FILE
+SHIPPED = Path(sources.__file__).parent / sources.BUILTIN
 
 
 def shipped_text() -> str:
     """The text inside the shipped file: the corpus, then sentences of which neither side is in it."""
-    pairs = generate(builtin.SIZE + 2 * builtin.validation_size(builtin.SIZE), seed=builtin.SEED)
+    pairs = generate(
+        sources.BUILTIN_SIZE + 2 * sources.validation_size(sources.BUILTIN_SIZE), seed=sources.BUILTIN_SEED
+    )
     known = {text for pair in pairs for text in (pair.german, pair.english)}
     others = [pair for pair in generate(2 * FRESH, seed=FRESH_SEED) if known.isdisjoint((pair.german, pair.english))]
-    return _table(builtin.COLUMNS, [*(("corpus", p) for p in pairs), *(("fresh", p) for p in others[:FRESH])])
+    return _table(sources.BUILTIN_COLUMNS, [*(("corpus", p) for p in pairs), *(("fresh", p) for p in others[:FRESH])])
 
 
 def corpus_text(size: int, *, seed: int) -> str:
     """A corpus as a table with the columns split, de, en and phenomena; ``data.size`` of old settings made the same."""
-    held = builtin.validation_size(size)
+    held = sources.validation_size(size)
     splits = ["train"] * size + ["validation"] * held + ["test"] * held
-    return _table(("split", *builtin.COLUMNS[1:]), zip(splits, generate(len(splits), seed=seed), strict=True))
+    return _table(("split", *sources.BUILTIN_COLUMNS[1:]), zip(splits, generate(len(splits), seed=seed), strict=True))
 
 
 def packed(text: str) -> bytes:
@@ -68,12 +70,12 @@ def main() -> None:
         print(f"{SHIPPED}: SHA-256 of the text inside {hashlib.sha256(text.encode()).hexdigest()}")
         return
     try:
-        size = builtin.SIZE if options.size is None else options.size
+        size = sources.BUILTIN_SIZE if options.size is None else options.size
         if size < 1:
             parser.error(f"--size is the number of training pairs, 1 or more, not {size}.")
         write(options.out, corpus_text(size, seed=options.seed or 0).encode())
         print(
-            f"{options.out}: {size:,} training pairs and {builtin.validation_size(size):,} each for validation and test"
+            f"{options.out}: {size:,} training pairs and {sources.validation_size(size):,} each for validation and test"
         )
     except (InputError, OSError) as error:
         parser.error(str(error))

@@ -53,7 +53,7 @@ DRAWN = {
 SILENT = {
     "several": lambda: design.copy_many(np.eye(3), [0, 2], eps=0.1),
     "many-keys": lambda: design.copy(np.random.default_rng(0).standard_normal((1009, 2)), 3, max_norm=1.0),
-    "sketch": lambda: lowrank.study_sketch(np.diag([3.0, 2.0]), rank=1, seed=0),
+    "sketch": lambda: lowrank.study(lowrank.sketch(np.diag([3.0, 2.0]), rank=1, seed=0), rank=1),
     "no-angle": lambda: subspace.extract(np.eye(2), np.eye(2)),
 }
 VOID = {"br", "hr", "img", "meta", "link", "input"}

@@ -85,12 +85,7 @@ def attend(
     if q.ndim == 1:
         mask = None if allowed is None else _mask(allowed, (*_leading(k, v), k.shape[-2]))[..., None, :]
         many = _attend(q[None, :], k, v, mask, factor)
-        return Attention(
-            weights=many.weights[..., 0, :],
-            log_weights=many.log_weights[..., 0, :],
-            output=many.output[..., 0, :],
-            scores=many.scores[..., 0, :],
-        )
+        return Attention(**{name: rows[..., 0, :] for name, rows in vars(many).items()})
     shape = (*_leading(q, k, v), q.shape[-2], k.shape[-2])
     return _attend(q, k, v, None if allowed is None else _mask(allowed, shape), factor)
 

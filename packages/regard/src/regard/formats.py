@@ -304,7 +304,7 @@ def _stack(rows: Iterator[tuple[str, list[str]]], thing: str) -> Float:
     where_first = ""
     for where, fields in rows:
         if parsed and len(fields) != len(parsed[0]):
-            counts = f"{_count(len(fields))} where {where_first} has {len(parsed[0])}"
+            counts = f"{len(fields)} number{'s' * (len(fields) != 1)} where {where_first} has {len(parsed[0])}"
             raise InputError(f"{thing}: {where} has {counts}; give every row as many.")
         where_first = where_first or where
         parsed.append(_numbers(fields, where, thing))
@@ -341,7 +341,3 @@ def _is_number(field: str) -> bool:
 def _quote(field: str) -> str:
     field = field.strip()
     return repr(field if len(field) <= 24 else field[:24] + "...") if field else "empty"
-
-
-def _count(number: int) -> str:
-    return "1 number" if number == 1 else f"{number} numbers"

@@ -117,16 +117,8 @@ SHOWN = 20_000  # characters printed that are passed on
 FLOOD = 1_000_000  # from so many on it is a flood
 
 
-class _TimeLimitError(BaseException):
-    """Not an Exception, so that a user's ``except Exception`` does not swallow it."""
-
-
-class _FloodError(BaseException):
-    """Not an Exception, for the same reason."""
-
-
-class _ExitError(BaseException):
-    """Not an Exception, for the same reason."""
+class _StoppedError(BaseException):
+    """Why the code was stopped; not an Exception, so that a user's ``except Exception`` does not swallow it."""
 
 
 class _BoundedOutput(io.TextIOBase):
@@ -143,7 +135,7 @@ class _BoundedOutput(io.TextIOBase):
                 text if len(text) <= room else f"{text[:room]}\n... the rest of its output is not shown\n"
             )
         if self.count > FLOOD:
-            raise _FloodError
+            raise _StoppedError("it printed more than a million characters; print less")
         return len(text)
 
     def flush(self) -> None:
@@ -163,15 +155,8 @@ def contain(name: str, *, limit: float | None, errors: bool = True) -> Iterator[
     try:
         with _alarm(limit), _refuse_exit(), contextlib.redirect_stdout(out), both:
             yield
-    except _TimeLimitError:
-        raise InputError(
-            f"{name} was stopped: it took more than {at_least(limit or 0.0, 4)} s; end the loop, make it quicker, or "
-            "give it more time with --limit SECONDS."
-        ) from None
-    except _FloodError:
-        raise InputError(f"{name} was stopped: it printed more than a million characters; print less.") from None
-    except _ExitError as error:
-        raise InputError(f"{name} was stopped: it called os._exit({error}); return or raise instead.") from None
+    except _StoppedError as why:
+        raise InputError(f"{name} was stopped: {why}.") from None
 
 
 @contextlib.contextmanager
@@ -182,7 +167,7 @@ def _refuse_exit() -> Iterator[None]:
     def refuse(status: int) -> NoReturn:
         if os.getpid() != here:
             leave(status)  # a child that was forked ends as it should
-        raise _ExitError(status)
+        raise _StoppedError(f"it called os._exit({status}); return or raise instead")
 
     os._exit = refuse
     try:
@@ -198,7 +183,10 @@ def _alarm(limit: float | None) -> Iterator[None]:
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise _TimeLimitError
+        raise _StoppedError(
+            f"it took more than {at_least(limit, 4)} s; end the loop, make it quicker, or give it more time with "
+            "--limit SECONDS"
+        )
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, limit)

@@ -1,9 +1,12 @@
-"""Text on a terminal: names of files and other people's words go through here, so that none of them drives it."""
+"""Text on a terminal and in cells of a spreadsheet: names of files and other people's words go through here, so that
+none of them drives either; and tables in columns.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 # control characters but for line ends and tabs, what turns or hides the text around it, and halves of characters;
 # what joins two characters (U+200C, U+200D) is part of many scripts, and stays
@@ -27,3 +30,31 @@ def printable(text: str, *, lines: bool = True) -> str:
 
 def _escape(character: str) -> str:
     return repr(character)[1:-1] if character < " " else json.dumps(character)[1:-1]
+
+
+_NUMBER = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
+# A formula begins with one of these signs, of any width. Where decimals have a comma, spreadsheets part cells at
+# semicolons, whatever stands in quotes; and some leave out quotes, blanks or what has no width at the beginning.
+_UNSEEN = r"[\s\x22\x00-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u2069\uFEFF]*"
+_SIGN = r"[=+@\-\u2212\uFE62\uFE63\uFE66\uFE6B\uFF0B\uFF0D\uFF1D\uFF20]"
+_FORMULA = re.compile(rf"(^|[;\t\r\n])(?={_UNSEEN}{_SIGN})")
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text in columns, two blanks apart.
+
+    >>> print(align_columns([["a", "b"], ["long", "c"]]))
+    a     b
+    long  c
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def plain_cell(text: str) -> str:
+    """The text as a cell that no spreadsheet takes for a formula, in whole or in part; numbers stay numbers.
+
+    >>> plain_cell("=1+1"), plain_cell("ada;=1+1"), plain_cell("-1.5"), plain_cell("10 -> 5; late")
+    ("'=1+1", "ada;'=1+1", '-1.5', '10 -> 5; late')
+    """
+    return text if _NUMBER.fullmatch(text) else _FORMULA.sub(r"\1'", text)

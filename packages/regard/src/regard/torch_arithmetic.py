@@ -98,11 +98,9 @@ def arithmetic(*, widen: bool = False, jitter: int | None = None, unit: torch.dt
     before = torch.get_default_dtype()
     if widen:
         torch.set_default_dtype(torch.float64)
+    changed = widen or jitter is not None
     try:
-        if widen or jitter is not None:
-            with Arithmetic(widen=widen, jitter=jitter, unit=unit):
-                yield
-        else:
+        with Arithmetic(widen=widen, jitter=jitter, unit=unit) if changed else contextlib.nullcontext():
             yield
     finally:
         torch.set_default_dtype(before)

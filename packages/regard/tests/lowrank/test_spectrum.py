@@ -481,7 +481,7 @@ def test_bad_input_is_one_sentence(call, message):
 def test_a_sketch_too_small_for_the_error_says_so():
     a = with_spectrum((41, 23), np.ones(23))
     with pytest.raises(CouldNotFindOut, match="use a larger sketch"):
-        lowrank.study_sketch(a, rank=2, seed=0, error=0.1, oversample=0)
+        lowrank.study(lowrank.sketch(a, rank=2, seed=0, oversample=0), error=0.1)
 
 
 def test_a_product_that_cancels_in_floats_is_not_called_zero():

@@ -743,7 +743,7 @@ def test_a_line_is_waited_for_as_long_as_the_other_side_has_no_processor(comes) 
     if comes:
         assert ends.ask(b"", most=10, seconds=0.0, used=used) == b"late"
     else:
-        with pytest.raises(lines.ReplyTimeoutError):
+        with pytest.raises(TimeoutError):
             ends.ask(b"", most=10, seconds=0.0, used=used)
     ends.close()
     for end in (pairs[0][0], pairs[1][1], pairs[2][1]):

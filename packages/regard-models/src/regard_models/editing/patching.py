@@ -25,7 +25,7 @@ from regard.array_types import Float
 from regard.errors import InputError, RegardError
 from regard.progress import Progress
 from regard.results import Result as Answer
-from regard.tables import plain_cell
+from regard.terminal import plain_cell
 from regard_models.capturing.attention_capture import Run, run_model
 from regard_models.capturing.dispatch_watch import Watch
 from regard_models.capturing.records import format_ranges

@@ -14,7 +14,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.errors import InputError, suggest_name
 from regard.results import Result, plain
-from regard.tables import plain_cell
+from regard.terminal import plain_cell
 from regard_models.capturing.records import format_ranges
 from regard_models.head_measures.head_keys import ARITHMETIC, HeadCeilings, SwingNoise
 

@@ -13,7 +13,7 @@ import typer
 from regard.cli.output import AsJson, Plot, Progress, check_file, check_plot, load, note, show
 from regard.errors import InputError
 from regard.formats import REAL, from_safetensors, safetensors_entries
-from regard.lowrank import Sketch, Spectrum, study, study_product, study_sketch, table
+from regard.lowrank import Sketch, Spectrum, product_spectrum, sketch, study, table
 
 if TYPE_CHECKING:
     from regard.lowrank import Study, Table
@@ -125,8 +125,8 @@ def _study_matrix(
     if product is not None:
         a, b = (_load(spec, f"factor {name}") for spec, name in zip(product, "AB", strict=True))
         a, b = (a.T, b.T) if transposed else (a, b)
-        del options["tolerance"]
-        return study_product(a, b, name="A Bᵀ", **options), (a, b)
+        options["scale"] = a.shape[1] ** -0.5 if options["scale"] is None else options["scale"]
+        return study(product_spectrum(a, b, name="A Bᵀ"), **options), (a, b)
     loaded = _load(str(matrix), "matrix")
     _warn_if_long(loaded.shape)
     options["scale"] = 1.0 if options["scale"] is None else options["scale"]
@@ -134,13 +134,14 @@ def _study_matrix(
 
 
 def _sketch_matrix(
-    matrix: str | None, inputs: str | None, plot: str | None, *, rank: int | None, **options: Any
-) -> tuple[Study, tuple[Any, ...]]:
+    matrix: str | None, inputs: str | None, plot: str | None, *, rank: int | None, seed: int, passes: int,
+    error: float | None, **options: Any,
+) -> tuple[Study, tuple[Any, ...]]:  # fmt: skip
     if matrix is None or rank is None or inputs is not None or plot is not None:
         raise InputError("--randomised needs a MATRIX and --rank, and does not go with --product, --inputs or --plot.")
     loaded = _load(matrix, "matrix", keep=True)
-    answer = study_sketch(loaded, rank=rank, name=_name(matrix), progress=Progress("Rows read"), **options)
-    return answer, (loaded,)
+    known = sketch(loaded, rank=rank, seed=seed, passes=passes, name=_name(matrix), progress=Progress("Rows read"))
+    return study(known, rank=rank if error is None else None, error=error, **options), (loaded,)
 
 
 def _table(spec: str, rank: int | None) -> Table:

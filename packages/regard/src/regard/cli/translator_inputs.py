@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regard.translator.data.corpus import Pairs
     from regard.translator.engines.run import Run
     from regard.translator.models.own_translator import OwnCode
-    from regard.translator.runs.log import Epoch
+    from regard.translator.runs.records import Epoch
     from regard.translator.runs.settings import Settings
     from regard.translator.training.loop import Step
 

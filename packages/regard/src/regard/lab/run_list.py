@@ -20,8 +20,7 @@ from regard.translator.runs.files import (
     read_json,
     run_folder,
 )
-from regard.translator.runs.log import LOG, Epoch, finite_number
-from regard.translator.runs.records import Record, check_name, read_record
+from regard.translator.runs.records import LOG, Epoch, Record, check_name, finite_number, read_record
 
 MOST = 100  # runs that are listed
 WHERE = ("run.json", "*/run.json", "runs/*/run.json", "*/runs/*/run.json")

@@ -19,11 +19,10 @@ from regard.array_types import Float
 from regard.arrays import as_array, check_array
 from regard.attention import softmax
 from regard.errors import InputError
-from regard.lowrank.decompose import SURE, product_spectrum, spectrum
+from regard.lowrank.decompose import SURE, spectrum
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck, Truncation, draw_spectrum
-from regard.lowrank.sketches import Matrix, Sketch, SketchCheck, sketch
+from regard.lowrank.sketches import Sketch, SketchCheck
 from regard.notation import readable
-from regard.progress import Progress
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.rigor.matrices import PAY, gamma, squares
@@ -60,7 +59,7 @@ class Study(Result):
 
 
 def study(
-    matrix: npt.ArrayLike,
+    matrix: npt.ArrayLike | Spectrum | Sketch,
     *,
     rank: int | None = None,
     error: float | None = None,
@@ -74,66 +73,14 @@ def study(
     """The spectrum of a matrix; with ``rank`` (or the smallest one for ``error``) its best approximation; with
     ``inputs`` what that approximation does to the weights softmax(scale X M X^T).
 
+    What is known already is taken as it is: the spectrum of a product (:func:`product_spectrum`), or the sketch of a
+    matrix too large to decompose (:func:`sketch`), which knows nothing of the weights.
+
     >>> answer = study([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]], error=2.5)
     >>> answer.smallest.rank, answer.truncation.rank
     (1, 1)
     """
-    known = spectrum(matrix, tolerance=tolerance, name=name)
-    return _study(known, rank, error, norm, relative, inputs, scale)
-
-
-def study_product(
-    left: npt.ArrayLike,
-    right: npt.ArrayLike,
-    *,
-    rank: int | None = None,
-    error: float | None = None,
-    norm: str = "spectral",
-    relative: bool = False,
-    inputs: npt.ArrayLike | None = None,
-    scale: float | None = None,
-    name: str = "product",
-) -> Study:
-    """As :func:`study` for ``A B^T``, A (m x k) and B (n x k).
-
-    ``scale`` is 1 / sqrt(columns of A) unless given, as attention has it.
-
-    >>> study_product([[1.0], [2.0]], [[2.0], [1.0]], rank=1).spectrum.singular_values.round(12).tolist()
-    [5.0]
-    """
-    known = product_spectrum(left, right, name=name)
-    inner = np.shape(left)[1]
-    return _study(known, rank, error, norm, relative, inputs, inner**-0.5 if scale is None else scale)
-
-
-def study_sketch(
-    matrix: Matrix,
-    *,
-    rank: int,
-    seed: int,
-    error: float | None = None,
-    norm: str = "spectral",
-    relative: bool = False,
-    oversample: int = 10,
-    passes: int = 2,
-    name: str = "matrix",
-    progress: Progress | None = None,
-) -> Study:
-    """As :func:`study` for a matrix too large to decompose: a sketch of ``rank``, and within it the answers.
-
-    >>> study_sketch(np.outer([1.0, 2.0, 2.0], [0.0, 4.0, 3.0]), rank=1, seed=0, error=1e-3).smallest.rank
-    1
-    """
-    known = sketch(matrix, rank=rank, seed=seed, oversample=oversample, passes=passes, name=name, progress=progress)
-    smallest = None if error is None else known.rank_for_error(error, norm=norm, relative=relative)
-    cut = rank if smallest is None else max(1, smallest.rank)
-    return Study(spectrum=known, smallest=smallest, truncation=known.truncate(cut))
-
-
-def _study(
-    known: Spectrum, rank: int | None, error: float | None, norm: str, relative: bool,
-    inputs: npt.ArrayLike | None, scale: float,
-) -> Study:  # fmt: skip
+    known = matrix if isinstance(matrix, Spectrum | Sketch) else spectrum(matrix, tolerance=tolerance, name=name)
     if rank is not None and error is not None:
         raise InputError("Give a rank or an error, not both: an error asks for the rank.")
     smallest = None if error is None else known.rank_for_error(error, norm=norm, relative=relative)
@@ -143,7 +90,7 @@ def _study(
     truncation = None if rank is None else known.truncate(rank)
     if inputs is None:
         return Study(spectrum=known, smallest=smallest, truncation=truncation)
-    if rank is None:
+    if rank is None or not isinstance(known, Spectrum):
         raise InputError("The effect on the weights needs an approximation: give a rank, or an error above 0.")
     effect = softmax_effect(known, rank=rank, inputs=inputs, scale=scale)
     return Study(spectrum=known, smallest=smallest, truncation=truncation, effect=effect)

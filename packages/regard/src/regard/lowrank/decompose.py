@@ -99,9 +99,8 @@ def _measure_norm(a: Float, name: str) -> tuple[float, float]:
     total = squares(a)
     if 1e-150 < total < 1e150:  # then there is no need for another pass through the matrix
         return 1.0, total
+    unit_of(a, name)  # which refuses what no power of two makes safe
     top = float(np.max(np.abs(a)))
-    if top != 0 and not 1e-280 < top < 1e280:
-        raise InputError(f"{name}: its largest entry is {top:.3g}; rescale it to between 1e-280 and 1e280.")
     return scale(top), squares(a * scale(top))
 
 

@@ -10,7 +10,6 @@ import io
 import math
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from regard.array_types import Float
 from regard.arrays import as_array, check_array
 from regard.errors import CouldNotFindOut, InputError
-from regard.files import write_file
+from regard.files import check_target, write_file
 from regard.lowrank.certificate import Certificate, certify, residual_above
 from regard.notation import readable
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, open_box
@@ -78,12 +77,8 @@ class Truncation(Result):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``left``, ``right`` to a .safetensors or .npz file: the approximation is left @ right.T."""
-        target = Path(path)
+        target = check_target(path, (".safetensors", ".npz"))
         arrays = {"left": np.ascontiguousarray(self.left), "right": np.ascontiguousarray(self.right)}
-        if target.suffix.lower() not in (".npz", ".safetensors"):
-            raise InputError(f"Cannot write {target.name!r}: the name must end in .safetensors or .npz.")
-        if not target.parent.is_dir():
-            raise InputError(f"Cannot write {str(target)!r}: there is no such directory.")
         if target.suffix.lower() == ".npz":
             stream = io.BytesIO()
             np.savez(stream, **arrays)  # type: ignore[arg-type]
@@ -180,6 +175,8 @@ def smallest_rank(
     pairs: list[tuple[float, float]], error: float, *, norm: str, unit: tuple[float, float] | None
 ) -> RankForError:
     """From bounds on the error of rank 0, 1, 2, ...; ``unit`` bounds what a relative error is relative to."""
+    if norm not in ("spectral", "frobenius"):
+        raise InputError(f"norm must be 'spectral' or 'frobenius', not {norm!r}.")
     if not (is_finite_number(error) and error >= 0):
         raise InputError(f"error must be a finite number, 0 or more, not {str(error)[:40]}; give 0.01, say.")
     as_array(error, "error")
@@ -233,13 +230,13 @@ class Spectrum(Result):
 
     def spectral_error(self, rank: int) -> tuple[float, float]:
         """Proved bounds on the spectral error of the best approximation of ``rank``, sigma_(rank+1)."""
-        at = self._check_rank(rank, least=0)
+        at = check_rank(rank, len(self.lower), f" for {self.name}", least=0)
         none_left = at == len(self.singular_values)
         return (0.0, 0.0) if none_left else (float(self.lower[at]), float(self.upper[at]))
 
     def frobenius_error(self, rank: int) -> tuple[float, float]:
         """Proved bounds on the Frobenius error of the best approximation, the root of the squared tail."""
-        at = self._check_rank(rank, least=0)
+        at = check_rank(rank, len(self.lower), f" for {self.name}", least=0)
         low, high = (math.hypot(*x[at:].tolist()) for x in (self.lower, self.upper))
         return low * (1 - 4 * U), high * (1 + 4 * U)
 
@@ -253,15 +250,13 @@ class Spectrum(Result):
         >>> spectrum([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]]).rank_for_error(2.5).rank
         1
         """
-        of = {"spectral": self.spectral_error, "frobenius": self.frobenius_error}.get(norm)
-        if of is None:
-            raise InputError(f"norm must be 'spectral' or 'frobenius', not {norm!r}.")
+        of = self.spectral_error if norm == "spectral" else self.frobenius_error
         pairs = [of(k) for k in range(len(self.lower) + 1)]
         return smallest_rank(pairs, error, norm=norm, unit=pairs[0] if relative else None)
 
     def truncate(self, rank: int) -> Truncation:
         """The best approximation of ``rank`` as two thin factors, its error between proved bounds."""
-        k = self._check_rank(rank, least=1)
+        k = check_rank(rank, len(self.lower), f" for {self.name}")
         right = np.ascontiguousarray(self._right[:, :k])
         if self._left is not None:
             left, forming = self._left[:, :k] * self.singular_values[:k], 4 * U * self.frobenius
@@ -347,12 +342,6 @@ class Spectrum(Result):
         tilt = (norm_above(skew * self.singular_values[:k] / (top or 1.0)) + slack) * top
         return upright @ right, tilt * PAY + gamma(len(right)) * self.frobenius * math.sqrt(k) * PAY**2
 
-    def _check_rank(self, rank: int, *, least: int) -> int:
-        most = len(self.singular_values)
-        if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank <= most:
-            raise InputError(f"rank must be a whole number from {least} to {most} for {self.name}, not {rank}.")
-        return int(rank)
-
     def __str__(self) -> str:
         m, n = self.shape
         s = self.singular_values
@@ -379,6 +368,13 @@ class Spectrum(Result):
     def figure(self) -> Figure:
         """The singular values under the coursework's bound, and the energy they keep, as a matplotlib figure."""
         return draw_spectrum(self)
+
+
+def check_rank(rank: int, most: int, where: str, *, least: int = 1, fix: str = "") -> int:
+    """The rank, if there can be an approximation of it; ``where`` follows the largest."""
+    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank <= most:
+        raise InputError(f"rank must be a whole number from {least} to {most}{where}, not {rank}{fix}.")
+    return int(rank)
 
 
 def unit_of(matrix: Float, what: str) -> float:
@@ -431,16 +427,9 @@ def draw_spectrum(spectrum: Spectrum, *, rank: int | None = None) -> Figure:
 def _values(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
     k = np.arange(1, len(spectrum.singular_values) + 1)
     positive = spectrum.singular_values > spectrum.upper[0] * 1e-16
-    dots = "o-" if len(k) <= 40 else "-"
+    shown, dots = spectrum.singular_values[positive], "o-" if len(k) <= 40 else "-"
     axes.plot(k, spectrum.bound, "--", color=VERMILION, label=r"coursework: $||A||_F/\sqrt{k}$")
-    axes.plot(
-        k[positive],
-        spectrum.singular_values[positive],
-        dots,
-        ms=3,
-        color=BLUE,
-        label=r"$\sigma_k$, error of rank $k-1$",
-    )
+    axes.plot(k[positive], shown, dots, ms=3, color=BLUE, label=r"$\sigma_k$, error of rank $k-1$")
     if positive.any():
         axes.set_yscale("log")
     if len(k) > 40:

@@ -12,7 +12,7 @@ from regard.array_types import Array, Float
 from regard.arrays import refuse_rounded
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
-from regard.lowrank.singular import RankForError, Spectrum, Truncation, smallest_rank
+from regard.lowrank.singular import RankForError, Spectrum, Truncation, check_rank, smallest_rank
 from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
@@ -85,8 +85,6 @@ class Sketch(Result):
 
     def rank_for_error(self, error: float, *, norm: str = "spectral", relative: bool = False) -> RankForError:
         """The smallest rank of this sketch that is certain to err by at most ``error``; raises if none is."""
-        if norm not in ("spectral", "frobenius"):
-            raise InputError(f"norm must be 'spectral' or 'frobenius', not {norm!r}.")
         whole = self.frobenius / PAY, self.frobenius * PAY
         if norm == "spectral":
             whole = float(self.lower[0]), float(self.upper[0])
@@ -108,12 +106,8 @@ class Sketch(Result):
         return (above * math.sqrt(1 + self._skew) + 2 * self._drift + forming) * PAY
 
     def _check_rank(self, rank: int) -> int:
-        if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= self.columns:
-            raise InputError(
-                f"rank must be a whole number from 1 to {self.columns}, the columns of this sketch of {self.name}, "
-                f"not {rank}; sketch with a larger rank."
-            )
-        return int(rank)
+        where = f", the columns of this sketch of {self.name}"
+        return check_rank(rank, self.columns, where, fix="; sketch with a larger rank")
 
     def _probable_bound(self) -> str:
         if not self.probes:
@@ -363,15 +357,14 @@ def _refuse(
         shape = getattr(matrix, "shape", type(matrix).__name__)
         raise InputError(f"{name} must be a real NumPy array with 2 dimensions and at least one entry, not {shape}.")
     refuse_rounded(matrix, name)
-    most = min(matrix.shape)
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= most:
-        raise InputError(f"rank must be a whole number from 1 to {most} for {name}, not {rank}.")
-    for what, value, least in (
-        ("oversample", oversample, 0),
-        ("passes", passes, 2),
-        ("probes", probes, 0),
-        ("probe_passes", probe_passes, 1),
-    ):
+    check_rank(rank, min(matrix.shape), f" for {name}")
+    wanted = {
+        "oversample": (oversample, 0),
+        "passes": (passes, 2),
+        "probes": (probes, 0),
+        "probe_passes": (probe_passes, 1),
+    }
+    for what, (value, least) in wanted.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{what} must be a whole number of at least {least}, not {value}.")
     if not 0 < failure < 1:

@@ -67,18 +67,15 @@ def main() -> None:
     if tool is None:
         sys.meta_path.insert(0, ImportBlocker(task["packages"]))
     else:
-        sys.meta_path[1:] = [
-            ImportBlocker(None),
-            *map(AllowedPackageFinder(task["packages"]).replacement_for, sys.meta_path[1:]),
-        ]
+        allowed = AllowedPackageFinder(task["packages"])
+        sys.meta_path[1:] = [ImportBlocker(None), *map(allowed.replacement_for, sys.meta_path[1:])]
     answer, mistake = _load_answer(task)
     send_line(outgoing, mistake or {"ready": True})
     while mistake is None and (line := incoming.readline()):
         asked = json.loads(line)
         if tool is None:
-            reply = _call_function(
-                answer, [decode_argument(value) for value in asked["arguments"]], task["path"], asked["most"]
-            )
+            given = [unpack_array(value) if isinstance(value, dict) else value for value in asked["arguments"]]
+            reply = _call_function(answer, given, task["path"], asked["most"])
         else:
             reply = _call_tool(tool, answer, asked, task["path"])
         with contextlib.suppress(Exception):  # it may have closed or replaced it
@@ -436,11 +433,6 @@ def unpack_array(sent: dict[str, Any]) -> Any:
     if math.prod(shape) * dtype.itemsize != len(data):
         raise ValueError("shape and bytes do not agree")
     return np.frombuffer(data, dtype).reshape(shape).copy()
-
-
-def decode_argument(value: Any) -> Any:
-    """A plain number as it is, an array from its bytes."""
-    return unpack_array(value) if isinstance(value, dict) else value
 
 
 if __name__ == "__main__":

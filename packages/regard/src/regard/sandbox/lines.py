@@ -20,20 +20,8 @@ KEPT = 2_000  # bytes of it that are shown
 CHUNK = 65_536
 
 
-class ReplyTimeoutError(Exception):
-    """No line came in time."""
-
-
-class PipeClosedError(Exception):
-    """The other side has closed its pipe."""
-
-
 class OutputFloodError(Exception):
     """It prints and prints."""
-
-
-class OverlongLineError(Exception):
-    """The line has more bytes than any honest one."""
 
 
 class Lines:
@@ -51,6 +39,9 @@ class Lines:
     def ask(self, question: bytes, *, most: int, seconds: float, used: Callable[[], float]) -> bytes:
         """Send a line, which may be empty, and wait for the next one of at most so many bytes.
 
+        TimeoutError: none came in time; EOFError: the other side has closed its pipe; ValueError: the line has more
+        bytes than any honest one.
+
         ``used`` says how many seconds count so far; it is asked when they could be over by the wall's clock.
         """
         last, late = time.monotonic() + seconds, False
@@ -58,14 +49,14 @@ class Lines:
         while True:
             end = self.waiting.find(b"\n", self.searched)
             if len(self.waiting) - 1 > most:
-                raise OverlongLineError
+                raise ValueError("the line is too long")
             if end >= 0 and not left_to_send:
                 return self._take_line(end)
             self.searched = end if end >= 0 else len(self.waiting)
             if self.back not in self.open:
-                raise PipeClosedError
+                raise EOFError
             if late:
-                raise ReplyTimeoutError
+                raise TimeoutError
             if time.monotonic() >= last:
                 last = time.monotonic() + seconds - used()
                 late = time.monotonic() >= last  # what has come meanwhile, while we had no processor, is still read

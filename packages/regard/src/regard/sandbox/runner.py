@@ -21,15 +21,7 @@ from regard.errors import InputError
 from regard.sandbox import child
 from regard.sandbox.clock import MOST, Clock, Meter
 from regard.sandbox.jail import Start, Tier, best_tier, start_command
-from regard.sandbox.lines import (
-    FLOOD,
-    Lines,
-    OutputFloodError,
-    OverlongLineError,
-    PipeClosedError,
-    ReplyTimeoutError,
-    clean,
-)
+from regard.sandbox.lines import FLOOD, Lines, OutputFloodError, clean
 from regard.sandbox.tool import Tool
 from regard.sandbox.warm_pool import PlainWorker, WarmPoolError, Worker, borrow
 from regard.strict_json import JsonObject, parse_json
@@ -79,6 +71,7 @@ class Runner:
         self.name = f"{self.file}:{self.function}"
         self.arguments, self.clock, self.alone, self.tool = arguments, clock, code is not None, tool
         self.source, self.tier = read_source(self.path) if code is None else code, best_tier(jail)
+        self.imports_within = 0 if tool is None else tool.starts_within  # seconds more than without a tool
         self.held: tuple[str, ...] = ()  # what the jail has put in force
 
     @property
@@ -114,19 +107,17 @@ class Runner:
         return self
 
     def _start_command(self) -> Start:
-        seconds = math.ceil(self.clock.limit) + 5
+        # the processor's time is counted from the first import on
+        seconds = math.ceil(self.clock.limit) + 5 + self.imports_within
         if self.tool is None:
             return start_command(self.tier, memory=MEMORY[self.tier], seconds=seconds)
-        seconds += self.tool.starts_within  # the processor's time is counted from the first import on
         return start_command(self.tier, memory=self.tool.addresses, seconds=seconds, packages=self.tool.packages())
 
     def _new_process(self, start: Start) -> PlainWorker | Worker:
         if self.tier is Tier.NONE:
             return PlainWorker(start)
-        if self.tool is None:
-            return borrow(start, imports=(), memory=MEMORY[self.tier], seconds=STARTED_WITHIN)
-        seconds = STARTED_WITHIN + self.tool.starts_within
-        return borrow(start, imports=self.tool.imports, memory=self.tool.memory, seconds=seconds)
+        imports, memory = ((), MEMORY[self.tier]) if self.tool is None else (self.tool.imports, self.tool.memory)
+        return borrow(start, imports=imports, memory=memory, seconds=STARTED_WITHIN + self.imports_within)
 
     def _confine_and_load(self, start: Start) -> None:
         """The inside starts, confines itself, and only then sees the file."""
@@ -144,8 +135,8 @@ class Runner:
             "source": base64.b64encode(self.source).decode("ascii"),
             "tool": None if self.tool is None else self.tool.payload(),
         }
-        waited = STARTED_WITHIN + (0 if self.tool is None else self.tool.starts_within)
         self.most_processor = start.bounds["RLIMIT_CPU"]
+        waited = STARTED_WITHIN + self.imports_within
         confined = self._reply(_json_line(task), ("confined", "unconfined"), doing="starting", seconds=waited)
         if why := confined.get("unconfined"):
             raise SandboxStartError(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
@@ -166,19 +157,13 @@ class Runner:
 
         ``most`` is how many bytes an array may have that is worth looking at; a larger one is named by its shape.
         """
-        # what lies in the pipe before a question was asked is not an answer to it
-        if self.lines.has_unasked_line():
-            self._kill()
-            raise self._meddling_error()
-        question = _json_line({"arguments": [_pack_argument(value) for value in given.values()], "most": most})
+        packed = [child.pack_array(value) if isinstance(value, np.ndarray) else value for value in given.values()]
+        question = _json_line({"arguments": packed, "most": most})
         allowed = self.clock.seconds_for_call()
         return self._reply(question, ANSWER, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
 
     def ask(self, question: Mapping[str, Any], *, doing: str, most: int) -> bytes:
         """What the tool made of the file's thing: at most so many bytes, which are what the other side says."""
-        if self.lines.has_unasked_line():
-            self._kill()
-            raise self._meddling_error()
         line, allowed = _json_line({**question, "most": most}), self.clock.seconds_left()
         # base64 makes four bytes out of three
         reply = self._reply(line, MADE, doing=doing, seconds=allowed, most=4 * most // 3)
@@ -194,20 +179,24 @@ class Runner:
         self, question: bytes, kinds: tuple[str, ...], *, doing: str, seconds: float, most: int = 0
     ) -> JsonObject:
         """Ask, and wait for a reply of one of these kinds that has its form; everything else is a sentence."""
+        # what lies in the pipe before a question was asked is not an answer to it
+        if question and self.lines.has_unasked_line():
+            self._kill()
+            raise self._meddling_error()
         clock = Clock(MOST) if doing == "starting" else self.clock  # an interpreter's start is no time of the answer's
         with clock.running() as used:
             try:
                 line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds, used=used)
                 return checked_reply(line, kinds)
-            except ReplyTimeoutError:
+            except TimeoutError:
                 self._kill()
                 raise self._time_error(doing, seconds) from None
             except OutputFloodError:
                 self._kill()
                 raise self._flood_error() from None
-            except PipeClosedError:
+            except EOFError:
                 raise self._exit_error(doing, seconds) from None
-            except (OverlongLineError, ValueError):
+            except ValueError:  # too long, or of no form that a reply has
                 self._kill()
                 raise self._meddling_error() from None
 
@@ -379,10 +368,6 @@ def format_error(error: Mapping[str, Any]) -> str:
         return f"{where}it leaves the process (sys.exit or exit)"
     message = f": {error['message'].rstrip('.')}" if error["message"] else ""
     return f"{where}{error['type']}{message}"
-
-
-def _pack_argument(value: Any) -> Any:
-    return child.pack_array(value) if isinstance(value, np.ndarray) else value
 
 
 def _json_line(message: JsonObject) -> bytes:

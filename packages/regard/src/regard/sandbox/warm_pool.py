@@ -100,11 +100,6 @@ class MemoryGroup:
             self.remover.communicate()
 
 
-def kill_first_for_memory(process: int) -> None:
-    """Where memory runs out, this process ends and not another of its group."""
-    _write_if_possible(Path(f"/proc/{process}/oom_score_adj"), "1000")
-
-
 def _write_if_possible(path: Path, text: str) -> None:
     with contextlib.suppress(OSError):  # it has ended, or is not ours
         path.write_text(text)
@@ -134,9 +129,7 @@ def _start_remover(place: Path) -> subprocess.Popen[bytes]:
 def _remove_abandoned_groups(parent: Path) -> None:
     """Take away the empty groups of processes that are gone; one that still has a process in it stays."""
     for place in parent.glob(f"regard-{_process_namespace()}-*-*-*"):
-        process, _, started = (
-            place.name.removeprefix(f"regard-{_process_namespace()}-").rpartition("-")[0].partition("-")
-        )
+        process, started = place.name.split("-")[2:4]
         if process.isdecimal() and _start_time(int(process)) != started:
             with contextlib.suppress(OSError):
                 place.rmdir()
@@ -158,18 +151,11 @@ def _start_time(process: int) -> str:
 def _own_group() -> Path | None:
     """The folder of the group that this process is in, with a limit on memory if there is one."""
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
-    for _, kinds, path in groups:
-        if "memory" in kinds.split(","):  # the older interface: a tree for each kind
-            return _writable_folder(MOUNTED / "memory", path)
-    for _, kinds, path in groups:
-        if not kinds:
-            return _writable_folder(MOUNTED, path)
+    for wanted, mounted in (("memory", MOUNTED / "memory"), ("", MOUNTED)):  # the older interface: a tree for each kind
+        for path in (path for _, kinds, path in groups if wanted in kinds.split(",")):
+            place = mounted / path.lstrip("/")
+            return place if place.is_dir() and os.access(place, os.W_OK) else None
     return None
-
-
-def _writable_folder(mounted: Path, path: str) -> Path | None:
-    place = mounted / path.lstrip("/")
-    return place if place.is_dir() and os.access(place, os.W_OK) else None
 
 
 ANSWERS_WITHIN = 30.0  # seconds, for a pool that is asked to end something
@@ -267,8 +253,9 @@ class WarmPool:
                 socket.send_fds(self.control, [json.dumps(question).encode()], ends)
             self.control.settimeout(seconds)
             reply = self.control.recv(1000)
-            if not reply:
-                raise WarmPoolError(self._exit_reason())
+            if not reply:  # it is gone, and what it said last is why
+                self.close()
+                raise WarmPoolError(self.said or f"it left with code {self.process.returncode}")
             return dict(parse_json(reply))
         except TimeoutError:
             self.close()
@@ -276,11 +263,6 @@ class WarmPool:
         except OSError as error:
             self.close()
             raise WarmPoolError(str(error)) from None
-
-    def _exit_reason(self) -> str:
-        """Why it is gone, in its own words."""
-        self.close()
-        return self.said or f"it left with code {self.process.returncode}"
 
     def close(self) -> None:
         """End it, and what it has made."""
@@ -311,8 +293,8 @@ class Worker:
         try:
             pool.ask({"imports": [*imports]}, seconds=seconds, ends=theirs)
             self.own = [pid for pid in descendants(pool.process.pid) if pid not in pool.own]
-            for pid in self.own:
-                kill_first_for_memory(pid)
+            for pid in self.own:  # where memory runs out, these end and not the pool
+                _write_if_possible(Path(f"/proc/{pid}/oom_score_adj"), "1000")
         except WarmPoolError:
             for pipe in self.pipes:
                 pipe.close()

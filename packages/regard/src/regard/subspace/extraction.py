@@ -27,7 +27,6 @@ from regard.rigor import check_arithmetic, exact
 from regard.written_numbers import at_most, in_full
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -335,11 +334,7 @@ def _float(x: Fraction) -> float:
 def sketch(extraction: Extraction) -> Figure:
     """The picture as a matplotlib figure."""
     figure = new_figure(6.4, 4.4)
-    _fill(figure.add_subplot(), extraction)
-    return figure
-
-
-def _fill(axes: Axes, extraction: Extraction) -> None:
+    axes = figure.add_subplot()
     angle, factor = float(extraction.angles[0]), extraction.amplification
     a, b = np.array([1.0, 0.0]), np.array([np.cos(angle), np.sin(angle)])
     part_a, part_b = 1.2 * a, 1.0 * b
@@ -367,3 +362,4 @@ def _fill(axes: Axes, extraction: Extraction) -> None:
     for side in axes.spines.values():
         side.set_visible(False)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, frameon=False, fontsize=9)
+    return figure

@@ -240,7 +240,9 @@ def seen_orders(layer: Layer, Phi: Float, orders: Sequence[Sequence[int]] | None
     >>> seen_orders(random_layer(4, hidden=4), np.eye(3, 4)).least > 0
     True
     """
-    wanted = [tuple(one) for one in orders] if orders is not None else _all_orders(len(Phi))
+    here = tuple(range(len(Phi)))
+    others = (one for one in itertools.permutations(here) if one != here)
+    wanted = [tuple(one) for one in (others if orders is None else orders)]
     moved = {order: Phi[np.argsort(order)] - Phi for order in wanted}
     if still := [order for order, E in moved.items() if not E.any()]:
         raise InputError(f"Order {list(still[0])} moves rows among equal positions only, and no layer can see that.")
@@ -251,10 +253,6 @@ def seen_orders(layer: Layer, Phi: Float, orders: Sequence[Sequence[int]] | None
             shown.append(_least_difference(layer, Phi, mine, m))
     least, lengths, off = zip(*shown, strict=True)
     return OrderWitnesses(orders=len(wanted), least=min(least), farthest=max(lengths), off=max(off))
-
-
-def _all_orders(length: int) -> list[tuple[int, ...]]:
-    return [order for order in itertools.permutations(range(length)) if order != tuple(range(length))]
 
 
 def _least_difference(layer: Layer, Phi: Float, orders: list[tuple[int, ...]], m: int) -> tuple[float, float, float]:
@@ -325,7 +323,8 @@ def enclosed_row(
     layer: Layer, X: Float, Phi: Float, orders: Sequence[tuple[int, ...]], row: int
 ) -> list[list[flint.arb]]:
     """Row ``row`` of f(X + P^T Phi) for each order, in balls: the layer as it is written, all orders at once."""
-    n, weights = len(Phi), {name: flint.arb_mat(value.tolist()) for name, value in _matrices(layer).items()}
+    n, names = len(Phi), ("W_Q", "W_K", "W_V", "W_1", "W_2")
+    weights = {name: flint.arb_mat(getattr(layer, name).tolist()) for name in names}
     sums = [
         [[flint.arb(a) + flint.arb(b) for a, b in zip(X[j], Phi[p], strict=True)] for p in range(n)] for j in range(n)
     ]
@@ -343,10 +342,6 @@ def enclosed_row(
     active = [[(h + flint.arb(b)).max(flint.arb(0)) for h, b in zip(line, layer.b_1, strict=True)] for line in hidden]
     output: list[list[flint.arb]] = (flint.arb_mat(active) * weights["W_2"]).tolist()
     return [[z + flint.arb(b) for z, b in zip(line, layer.b_2, strict=True)] for line in output]
-
-
-def _matrices(layer: Layer) -> dict[str, Float]:
-    return {"W_Q": layer.W_Q, "W_K": layer.W_K, "W_V": layer.W_V, "W_1": layer.W_1, "W_2": layer.W_2}
 
 
 def invertible(matrix: Float) -> bool:

@@ -73,14 +73,12 @@ class Symmetry(Result):
 
     def details(self) -> str:
         """What was tried on which input."""
+        inputs = "one input" if "copy" not in self.dtype else f"inputs of {len(SCALES)} scales"
         return (
-            f"The input is {self.length} x {self.dim}, {self.dtype}, {self.library}: {self._inputs()}, seed "
-            f"{self.seed}. {self.permutations:,} permutations were tried. The tolerance is estimated from the map's "
-            "own noise. Rows are counted from 0."
+            f"The input is {self.length} x {self.dim}, {self.dtype}, {self.library}: {inputs}, seed {self.seed}. "
+            f"{self.permutations:,} permutations were tried. The tolerance is estimated from the map's own noise. "
+            "Rows are counted from 0."
         )
-
-    def _inputs(self) -> str:
-        return "one input" if "copy" not in self.dtype else f"inputs of {len(SCALES)} scales"
 
     def figure(self) -> Figure:
         """What each row does when its neighbours change places, as a matplotlib figure."""

@@ -40,7 +40,7 @@ from regard.grading.submissions.notebooks import defined_names
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox import jail as jails
 from regard.sandbox.jail import Tier
-from regard.tables import plain_cell
+from regard.terminal import plain_cell
 
 EXPORTS = ("moodle.csv", "canvas.csv")
 KEY = b"the secret of the packed autograder"

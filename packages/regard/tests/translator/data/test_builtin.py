@@ -8,9 +8,9 @@ import hashlib
 import pytest
 
 from regard.errors import InputError
-from regard.translator.data import builtin
-from regard.translator.data.builtin import SIZE, fresh_pairs, from_builtin
+from regard.translator.data import sources
 from regard.translator.data.corpus import load_corpus
+from regard.translator.data.sources import BUILTIN_SIZE, fresh_pairs, from_builtin
 from tools.grammar import PHENOMENA
 from tools.grammar.__main__ import FRESH, SHIPPED, corpus_text, packed, shipped_text
 
@@ -59,7 +59,7 @@ def test_the_labels_are_those_of_the_recorded_figures(size):
 def test_the_grammar_writes_the_shipped_file_byte_for_byte(written):
     raw = SHIPPED.read_bytes()
     assert gzip.decompress(raw) == written.encode()
-    assert hashlib.sha256(written.encode()).hexdigest() == builtin.SHA256
+    assert hashlib.sha256(written.encode()).hexdigest() == sources.BUILTIN_SHA256
     assert raw[4:8] == b"\0\0\0\0"  # no time inside, so nothing but the text decides about the bytes
     assert packed(written) == packed(written)
     assert gzip.decompress(packed(written)) == written.encode()
@@ -67,7 +67,7 @@ def test_the_grammar_writes_the_shipped_file_byte_for_byte(written):
 
 def test_every_row_has_known_labels_and_four_columns():
     rows = [line.split("\t") for line in gzip.decompress(SHIPPED.read_bytes()).decode().splitlines()]
-    assert rows[0] == list(builtin.COLUMNS)
+    assert rows[0] == list(sources.BUILTIN_COLUMNS)
     assert {len(row) for row in rows} == {4}
     assert {name for row in rows[1:] for name in row[3].split(",") if name} == set(PHENOMENA)
 
@@ -123,11 +123,11 @@ def test_other_languages_are_refused():
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[:-9], lambda raw: gzip.compress(b"part\tde\ten\tphenomena\n")])
 def test_a_damaged_file_is_named(damage, monkeypatch, tmp_path):
-    (tmp_path / builtin.FILE).write_bytes(damage(SHIPPED.read_bytes()))
-    monkeypatch.setattr("regard.translator.data.builtin.resources.files", lambda _: tmp_path)
-    builtin._read.cache_clear()
+    (tmp_path / sources.BUILTIN).write_bytes(damage(SHIPPED.read_bytes()))
+    monkeypatch.setattr("regard.translator.data.sources.resources.files", lambda _: tmp_path)
+    sources._read_builtin.cache_clear()
     with pytest.raises(InputError, match=r"builtin\.tsv\.gz in the package, is damaged; install Regard again"):
-        from_builtin("de", "en", size=SIZE)
+        from_builtin("de", "en", size=BUILTIN_SIZE)
 
 
 def test_labels_of_a_table_of_ones_own(tmp_path):

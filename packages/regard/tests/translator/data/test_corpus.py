@@ -111,10 +111,11 @@ def test_cleaning_is_idempotent_and_tidy(text: str) -> None:
 
 def test_empty_and_long_pairs_are_dropped_with_their_labels(tmp_path: Path) -> None:
     train = (["a b c", " ", "d", "e f"], ["A", "B", "\u200b", "E F"])
-    write_folder(tmp_path, {"train": train, "val": (["a b c"], ["A"]), "test": (["a b c"], ["A"])})
-    corpus = load_corpus(tmp_path, maximum_tokens=2, filtered=["train"])
+    write_folder(tmp_path, {"train": train, "val": (["a b c", "b"], ["A", "B"]), "test": (["a b c"], ["A"])})
+    corpus = load_corpus(tmp_path, maximum_tokens=2)
     assert corpus.train == Pairs(["e f"], ["E F"])
-    assert corpus.validation == Pairs(["a b c"], ["A"])
+    assert corpus.validation == Pairs(["b"], ["B"])
+    assert corpus.test == Pairs(["a b c"], ["A"])
     statistics = corpus.report.splits["train"]
     assert (statistics.dropped_empty, statistics.dropped_long) == (2, 1)
     assert "dropped 2 empty and 1 of more than 2 tokens" in str(corpus.report)
@@ -281,7 +282,6 @@ def test_other_mistakes(tmp_path: Path) -> None:
         ({"source": "en"}, "both 'en'"),
         ({"maximum_tokens": 0}, "maximum_tokens must be 1 or more, not 0"),
         ({"maximum_tokens": 1}, "no pair of the train split is left after cleaning and the limit of 1 tokens"),
-        ({"filtered": ["dev"]}, "not 'dev'"),
     ):
         with pytest.raises(InputError, match=message):
             load_corpus(tmp_path, **arguments)  # type: ignore[arg-type]

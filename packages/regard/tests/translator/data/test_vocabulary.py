@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from processes import printed_under_two_hash_seeds
 from regard.errors import InputError
-from regard.translator.data.builtin import from_builtin
+from regard.translator.data.sources import from_builtin
 from regard.translator.data.vocabulary import (
     EOS,
     MARKERS,
@@ -133,7 +133,7 @@ def test_saved_as_json_and_loaded(kind: str, pieces: BPEVocabulary) -> None:
 
 def test_the_same_in_every_process() -> None:
     program = (
-        "from regard.translator.data.vocabulary import *; from regard.translator.data.builtin import from_builtin;"
+        "from regard.translator.data.vocabulary import *; from regard.translator.data.sources import from_builtin;"
         "t = from_builtin('de', 'en', size=200).splits['train'].source; import hashlib, json;"
         "d = [BPEVocabulary.build(t, size=300).to_dict(), WordVocabulary.build(t).to_dict()];"
         "print(hashlib.sha256(json.dumps(d).encode()).hexdigest())"

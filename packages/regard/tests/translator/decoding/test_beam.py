@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
-from regard.translator.decoding.beam import POWER, beam_search, greedy
-from regard.translator.decoding.translation import translate_ids
+from regard.translator.decoding.translation import POWER, beam_search, greedy, translate_ids
 from regard.translator.models.encoder import build_model
 from regard.translator.models.encoder_decoder import EncoderDecoder, PartialTranslations
 from regard.translator.runs.settings import Settings

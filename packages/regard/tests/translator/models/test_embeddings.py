@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import regard.positions
 from places import DATA
 from regard.errors import InputError
-from regard.translator.data.builtin import from_builtin
+from regard.translator.data.sources import from_builtin
 from regard.translator.data.vectors import read_glove, read_word2vec, train_word2vec
 from regard.translator.data.vocabulary import PAD, BPEVocabulary, WordVocabulary
 from regard.translator.models.embeddings import (
@@ -292,7 +292,7 @@ def german(count: int) -> list[str]:
 def test_word2vec_is_trained_the_same_in_every_process() -> None:
     program = (
         "from regard.translator.data.vectors import train_word2vec;"
-        "from regard.translator.data.builtin import from_builtin;"
+        "from regard.translator.data.sources import from_builtin;"
         "texts = [s.split() for s in from_builtin('de', 'en', size=150).splits['train'].source];"
         "found = train_word2vec(texts, width=11, seed=0); print({w: x.tolist() for w, x in found.items()})"
     )

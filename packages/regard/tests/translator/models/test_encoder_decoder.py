@@ -89,7 +89,7 @@ def test_step_by_step_is_the_same_as_all_at_once(positions):
             torch.testing.assert_close(found[:, hypothesis], at_once, atol=3e-6, rtol=1e-4)
         kept = torch.arange(len(rows)) if place != 4 else torch.tensor([3, 0])
         parents = torch.randint(3, (len(kept), 3), generator=draw)
-        writing.keep(kept if place == 4 else None, (kept[:, None] * 3 + parents).flatten())
+        writing.keep(kept, (kept[:, None] * 3 + parents).flatten())
         ids, rows = ids[kept].gather(1, parents[..., None].expand(-1, -1, place + 1)), rows[kept]
         ids = torch.cat([ids, torch.randint(4, WORDS, (len(rows), 3, 1), generator=draw)], dim=2)
 

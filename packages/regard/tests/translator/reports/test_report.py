@@ -33,7 +33,7 @@ from regard.translator.reports.figures import (
 )
 from regard.translator.reports.tables import common_subsequence, mark
 from regard.translator.runs.files import BEST
-from regard.translator.runs.log import LOG
+from regard.translator.runs.records import LOG
 from regard.translator.studies.comparison import compare, compare_runs
 from regard.translator.studies.tuning import tune
 from regard.translator.training.loop import train

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from regard.errors import InputError
-from regard.translator.data.builtin import fresh_pairs
+from regard.translator.data.sources import fresh_pairs
 from regard.translator.runs.files import EXAMPLE, FOLDER, is_packaged, run_folder
 from regard.translator.runs.records import is_finished, read_record
 from regard.translator.runs.settings import load_settings

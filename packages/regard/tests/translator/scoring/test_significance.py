@@ -15,7 +15,7 @@ from sacrebleu.significance import PairedTest
 
 from regard.errors import InputError
 from regard.translator.data.vocabulary import MARKERS, UNK, BPEVocabulary, WordVocabulary
-from regard.translator.scoring.scores import Speller, characters, speller, unknown_words
+from regard.translator.scoring.scores import Speller, characters, unknown_words
 from regard.translator.scoring.significance import paired_bootstrap, sacrebleu_p_value, two_sided_p_value
 
 WORDS = ["a", "red", "dog", "runs", "in", "the", "snow", "while", "two", "men", "sit", "on", "old", "bench"]
@@ -159,6 +159,6 @@ def test_unknown_words_are_what_stands_behind_the_markers():
     for text in ("der hünd béllt", "Der Hund <unk> 犬犬", "der hund ▁ bellt 7"):
         assert len(unknown_words(text, pieces)) == pieces.encode(text).count(UNK)
     assert unknown_words("der hünd 犬犬", pieces) == ["ü", "犬", "犬"]
-    assert speller(words).cost("x") > speller(words).cost("e")
-    assert speller(words).cost("e") == Speller(words.words[len(MARKERS) :]).cost("e")
+    spell = Speller(words.words[len(MARKERS) :])
+    assert spell.cost("x") > spell.cost("e")
     assert characters("é e\u0301") == 3

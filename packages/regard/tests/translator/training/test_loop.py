@@ -17,7 +17,7 @@ from regard.translator.data.vocabulary import read_vocabularies
 from regard.translator.engines.run import load_run
 from regard.translator.models.checkpoint_tensors import read_weights, write_weights
 from regard.translator.runs.files import lock_folder, read_json
-from regard.translator.runs.log import append_log, log_entries, rewind_log
+from regard.translator.runs.records import append_log, log_entries, rewind_log
 from regard.translator.runs.settings import TrainingSettings
 from regard.translator.training import loop
 from regard.translator.training.loop import Epoch, Step, deterministic_algorithms, learning_rate, prepare, train

@@ -19,7 +19,7 @@ from database import free_port
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.data.batches import Batch
 from regard.translator.runs.files import lock_folder
-from regard.translator.runs.log import log_entries
+from regard.translator.runs.records import log_entries
 from regard.translator.training import loop, parallel
 from regard.translator.training.loop import train
 from regard.translator.training.parallel import LostError, Team, deal_pairs, join_team

@@ -22,7 +22,7 @@ from regard.errors import InputError
 from regard.files import create_folder, write_file
 from regard.translator.models.checkpoint_tensors import write_weights
 from regard.translator.runs.files import LAST
-from regard.translator.runs.log import log_entries
+from regard.translator.runs.records import log_entries
 from regard.translator.training import loop
 from regard.translator.training.loop import Step, train
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus

@@ -22,7 +22,7 @@ from regard.progress import Progress
 from regard.results import Result
 from regard.sandbox.jail import Tier
 from regard.sandbox.warm_pool import keep_warm
-from regard.tables import align_columns
+from regard.terminal import align_columns
 
 HUGE = "returns a huge number"
 CHEATS = {

@@ -14,7 +14,7 @@ from regard.grading.gradebook.manual_marks import Decision
 from regard.grading.questions.assignment import STAGES, Assignment, Reveal, Task
 from regard.grading.questions.examination import Outcome, Status
 from regard.results import Result
-from regard.tables import align_columns
+from regard.terminal import align_columns
 
 MOST_SHOWN = 40  # rows of the table on the screen; the files have them all
 

@@ -19,7 +19,7 @@ from regard.grading.gradebook.marks import ClassMarks, StudentMarks, TaskMark, s
 from regard.grading.questions.assignment import Assignment, Kind, Reveal, Task
 from regard.grading.reports.pages import submission_notes
 from regard.strict_json import parse_json
-from regard.tables import plain_cell
+from regard.terminal import plain_cell
 
 
 def as_csv(rows: Sequence[Sequence[str]]) -> str:

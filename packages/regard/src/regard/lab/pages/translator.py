@@ -28,14 +28,14 @@ from regard.lab.run_list import (
 )
 from regard.lab.state import State
 from regard.strict_json import JsonObject
-from regard.translator.data.builtin import fresh_pairs
+from regard.translator.data.sources import fresh_pairs
 from regard.translator.data.vocabulary import MARKERS, UNK
 from regard.translator.runs.files import BEST, is_packaged
 from regard.translator.runs.settings import load_settings
 from regard.web.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:
-    from regard.translator.decoding.numpy_run import NumpyRun
+    from regard.translator.decoding.sentence_attention import NumpyRun
     from regard.translator.engines.run import Run
 
 __all__ = ["PAGE", "list_runs", "scan_runs"]
@@ -301,7 +301,7 @@ def translate_sentence(folder: str, text: str, stamp: float) -> JsonObject:
 @lru_cache(maxsize=2)
 def _load_run(folder: str, stamp: float) -> Run | NumpyRun:
     if is_packaged(Path(folder)):
-        from regard.translator.decoding.numpy_run import load_numpy_run
+        from regard.translator.decoding.sentence_attention import load_numpy_run
 
         return load_numpy_run(Path(folder))
     return regard.translator.load_run(folder)

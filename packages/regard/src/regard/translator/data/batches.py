@@ -96,13 +96,8 @@ class EncodedPairs:
             return self
         count = max(1, round(share * len(self)))
         rows = np.arange(count) * len(self) // count
-        return EncodedPairs(
-            source=self.source[rows],
-            target=self.target[rows],
-            source_lengths=self.source_lengths[rows],
-            target_lengths=self.target_lengths[rows],
-            kept=[self.kept[row] for row in rows],
-        )
+        tables = {name: table[rows] for name, table in vars(self).items() if name != "kept"}
+        return EncodedPairs(kept=[self.kept[row] for row in rows], **tables)
 
     def in_order(self, size: int) -> Iterator[tuple[Whole, Batch]]:
         """All pairs in batches of ``size``, shortest targets first, with their rows: for scoring."""

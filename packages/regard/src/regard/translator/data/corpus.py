@@ -4,7 +4,7 @@
 |---|---|
 | ``DIR`` | its ``train.de`` and ``train.en``, ``val.*`` (valid, validation, dev) and ``test*.*``, plain or ``.gz`` |
 | ``FILE.tsv`` | a table: source, tab, target; a header may name the languages, ``split`` and ``phenomena`` |
-| ``builtin`` | our own German-English sentences (:mod:`~regard.translator.data.builtin`), all labelled |
+| ``builtin`` | our own German-English sentences (:mod:`~regard.translator.data.sources`), all labelled |
 | ``hf:NAME``, ``hf:NAME:CONFIGURATION``, each perhaps ``@REVISION`` | a Hugging Face dataset, by ``datasets`` |
 | ``{"train": (FILE, FILE), ...}`` | explicit file pairs (from Python) |
 
@@ -23,13 +23,14 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.results import Result
-from regard.translator.data.builtin import SIZE, from_builtin
 from regard.translator.data.sources import (
+    BUILTIN_SIZE,
     TEST,
     TRAIN,
     VALIDATION,
     Pairs,
     SourceSplits,
+    from_builtin,
     from_files,
     from_folder,
     from_hub,
@@ -78,19 +79,18 @@ def load_corpus(
     source: str = "de",
     target: str = "en",
     maximum_tokens: int | None = None,
-    filtered: Sequence[str] = (TRAIN, VALIDATION),
     remove_leaks: bool = False,
     test: str | None = None,
     seed: int = 0,
-    size: int = SIZE,
+    size: int = BUILTIN_SIZE,
 ) -> Corpus:
     """Load, clean and check a corpus; the table at the top of this module says what ``data`` can be.
 
     Cleaning: Unicode NFC, white space to single blanks, invisible characters removed, pairs with an empty side
-    dropped. ``maximum_tokens`` (words and marks, the coursework's is 18) drops longer pairs from the splits named
-    in ``filtered``; a test set is kept whole unless it is named. ``remove_leaks`` drops training pairs whose
-    source is in another split. ``test`` names one of several test sets in a folder. ``size`` (training pairs) is for
-    ``builtin``; ``seed`` picks the held-out rows of a table that has no splits.
+    dropped. ``maximum_tokens`` (words and marks, the coursework's is 18) drops longer pairs from training and
+    validation; a test set is kept whole. ``remove_leaks`` drops training pairs whose source is in another split.
+    ``test`` names one of several test sets in a folder. ``size`` (training pairs) is for ``builtin``; ``seed`` picks
+    the held-out rows of a table that has no splits.
 
     >>> corpus = load_corpus("builtin", size=200)
     >>> len(corpus.train), corpus.report.leaks, len(corpus.fingerprint)
@@ -101,7 +101,7 @@ def load_corpus(
     raw = _find(data, source, target, test=test, seed=seed, size=size)
     name = _name(data)
     _hold_out(raw, seed)
-    splits, dropped = _clean_splits(raw.splits, maximum_tokens, filtered)
+    splits, dropped = _clean_splits(raw.splits, maximum_tokens)
     if remove_leaks and TRAIN in splits:
         _remove_leaks(splits, raw.notes)
     _check_splits(splits, name, maximum_tokens)
@@ -179,31 +179,21 @@ def _hold_out(splits: SourceSplits, seed: int) -> None:
 
 
 def _clean_splits(
-    splits: Mapping[str, Pairs], maximum_tokens: int | None, filtered: Sequence[str]
+    splits: Mapping[str, Pairs], maximum_tokens: int | None
 ) -> tuple[dict[str, Pairs], dict[str, tuple[int, int]]]:
     if maximum_tokens is not None and maximum_tokens < 1:
         raise InputError(f"maximum_tokens must be 1 or more, not {maximum_tokens}; the coursework's is 18.")
-    unknown = set(filtered) - {TRAIN, VALIDATION, TEST}
-    if unknown:
-        raise InputError(f"filtered names splits among train, validation and test, not {sorted(unknown)[0]!r}.")
     kept: dict[str, Pairs] = {}
     dropped: dict[str, tuple[int, int]] = {}
     for name in (n for n in (TRAIN, VALIDATION, TEST) if n in splits):
         pairs = splits[name]
         tidy = Pairs([clean(s) for s in pairs.source], [clean(t) for t in pairs.target], pairs.labels)
         # cleaned first: a side of invisible characters alone is empty too
-        full = _select_pairs(tidy, lambda s, t: bool(s and t))
-        short = (
-            full
-            if maximum_tokens is None or name not in filtered
-            else _select_pairs(full, _short_enough(maximum_tokens))
-        )
+        full = short = _select_pairs(tidy, lambda s, t: bool(s and t))
+        if (most := maximum_tokens) is not None and name != TEST:
+            short = _select_pairs(full, lambda *both: all(len(split_words(one)) <= most for one in both))
         kept[name], dropped[name] = short, (len(pairs) - len(full), len(full) - len(short))
     return kept, dropped
-
-
-def _short_enough(maximum: int) -> Callable[[str, str], bool]:
-    return lambda s, t: len(split_words(s)) <= maximum and len(split_words(t)) <= maximum
 
 
 def _select_pairs(pairs: Pairs, wanted: Callable[[str, str], bool]) -> Pairs:

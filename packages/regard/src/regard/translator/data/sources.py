@@ -1,25 +1,35 @@
-"""Where sentence pairs come from: paired text files, a table, a Hugging Face dataset; the built-in corpus is next door.
+"""Where sentence pairs come from: paired text files, a table, a Hugging Face dataset, the built-in corpus.
 
 Every reader returns whole splits or raises; nothing is half loaded. Text is UTF-8, plain or gzip; a line ends at a
 line feed and nowhere else (Unicode has other line breaks, and one of them inside a sentence would shift the pairs).
 
 A gzip file of 25 MB can unpack to 25 GB. Words and numbers shrink two- to tenfold, so a file that grows a hundredfold
 (beyond some 64 MB, which do no harm) is a trap or damaged, and reading stops there with one sentence.
+
+The built-in corpus has 22,000 German sentences with their English translations, each labelled with its phenomena.
+``builtin.tsv.gz`` beside this module is a table with a header: ``part``, ``de``, ``en`` and ``phenomena`` (names with
+commas between). The rows of the part ``corpus`` are in order: a corpus of n training pairs takes the first n, then the
+validation pairs, then as many for the test, so every size is the beginning of the largest. The part ``fresh`` has
+sentences that no corpus holds, for trying a trained model. A grammar outside the package made the file; it also makes
+larger corpora and other ones (``python -m tools.grammar --help`` in a copy of the project).
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from regard.errors import InputError
+from regard.errors import InputError, describe_error
 from regard.extras import require
 from regard.files import open_file
 
@@ -231,7 +241,8 @@ def _tables_in(folder: Path, source: str, target: str) -> SourceSplits:
             f"{folder} has no paired files such as train.{source} and train.{target} (plain or .gz) and no train.tsv; "
             f"it has {', '.join(names[:8]) or 'nothing in it'}{', ...' if len(names) > 8 else ''}."
         )
-    return SourceSplits({name: _pairs_with_labels(_columns(path, source, target)) for name, path in tables.items()})
+    both = source, target
+    return SourceSplits({name: _pairs_with_labels(_columns(path, *both), *both) for name, path in tables.items()})
 
 
 def from_table(path: Path, source: str, target: str) -> SourceSplits:
@@ -241,11 +252,11 @@ def from_table(path: Path, source: str, target: str) -> SourceSplits:
     are names with commas between, by which scores are given apart.
     """
     columns = _columns(path, source, target)
-    pairs = _pairs_with_labels(columns)
-    if columns.split is None:
+    pairs = _pairs_with_labels(columns, source, target)
+    if "split" not in columns:
         return SourceSplits({TRAIN: pairs}, divisible=True)
     rows: dict[str, list[int]] = {}
-    for i, name in enumerate(columns.split):
+    for i, name in enumerate(columns["split"]):
         split = _split_name(name.strip())
         if split is None:
             raise InputError(f"{path}: the split column must say train, validation or test, not {name!r}.")
@@ -253,23 +264,16 @@ def from_table(path: Path, source: str, target: str) -> SourceSplits:
     return SourceSplits({split: pairs.keep(chosen) for split, chosen in rows.items()})
 
 
-class _Columns(NamedTuple):
-    """The columns of a table that mean something to us; those that are not there are None."""
-
-    source: list[str]
-    target: list[str]
-    split: list[str] | None
-    phenomena: list[str] | None
-
-
-def _pairs_with_labels(columns: _Columns) -> Pairs:
-    if columns.phenomena is None:
-        return Pairs(columns.source, columns.target)
-    names = [frozenset(name.strip() for name in cell.split(",") if name.strip()) for cell in columns.phenomena]
-    return Pairs(columns.source, columns.target, names)
+def _pairs_with_labels(columns: Mapping[str, list[str]], source: str, target: str) -> Pairs:
+    cells = columns.get("phenomena")
+    labels = None
+    if cells is not None:
+        labels = [frozenset(name.strip() for name in cell.split(",") if name.strip()) for cell in cells]
+    return Pairs(columns[source.lower()], columns[target.lower()], labels)
 
 
-def _columns(path: Path, source: str, target: str) -> _Columns:
+def _columns(path: Path, source: str, target: str) -> dict[str, list[str]]:
+    """The columns of a table by their names, in lower case."""
     rows = [line.rstrip("\r").split("\t") for line in read_lines(path)]
     header = [cell.strip().lower() for cell in rows[0]]
     named = {source.lower(), target.lower()} <= set(header)
@@ -278,8 +282,7 @@ def _columns(path: Path, source: str, target: str) -> _Columns:
     if not rows:
         raise InputError(f"{path} has a header and no rows; give one pair on each line.")
     names = header if named else [source.lower(), target.lower()]
-    column = {name: [row[i] for row in rows] for i, name in enumerate(names)}
-    return _Columns(column[source.lower()], column[target.lower()], column.get("split"), column.get("phenomena"))
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
 def _check_widths(path: Path, rows: list[list[str]], fix: str, *, named: bool) -> None:
@@ -359,9 +362,8 @@ def _load_dataset(dataset: Dataset) -> Mapping[Any, Any]:
             datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration, revision=revision)
         )
     except Exception as error:  # the library raises its own, and those of four others
-        reason = (str(error).strip().splitlines() or [""])[0][:200]
         raise InputError(
-            f"The Hugging Face dataset {name!r} could not be loaded ({type(error).__name__}: {reason}); "
+            f"The Hugging Face dataset {name!r} could not be loaded ({describe_error(error)}); "
             "check its name and revision and the network, or give a folder of text files instead."
         ) from error
     return loaded if isinstance(loaded, Mapping) else {TRAIN: loaded}
@@ -386,3 +388,73 @@ def _hub_pairs(rows: Any, name: str, source: str, target: str) -> Pairs:
 
 def _split_name(name: str) -> str | None:
     return _SPLIT_NAMES.get(name) or (TEST if name.startswith("test") else None)
+
+
+BUILTIN = "builtin.tsv.gz"
+BUILTIN_COLUMNS = ("part", "de", "en", "phenomena")
+BUILTIN_SIZE = 20_000  # training pairs in the largest corpus on offer
+BUILTIN_SEED = 0  # of the grammar, for the corpus
+# Of the text inside: a damaged file is noticed, and a change of the data is never an accident.
+BUILTIN_SHA256 = "8464acc229bc9d478f1b44ab32b8251213bc83162330af201c7c62f7be83328e"
+
+
+def validation_size(size: int) -> int:
+    """How many pairs validation and test have each, beside ``size`` training pairs.
+
+    >>> validation_size(20_000), validation_size(300), validation_size(5)
+    (1000, 30, 1)
+    """
+    return max(1, min(1000, size // 10))
+
+
+def from_builtin(source: str, target: str, *, size: int = BUILTIN_SIZE, seed: int = BUILTIN_SEED) -> SourceSplits:
+    """Splits of the built-in corpus with ``size`` training pairs, in either direction."""
+    if {source, target} != {"de", "en"}:
+        raise InputError(f"The built-in corpus is de to en or en to de, not {source} to {target}; use your own files.")
+    if size < 1:
+        raise InputError(f"size is the number of training pairs of the built-in corpus, 1 or more, not {size}.")
+    if size > BUILTIN_SIZE or seed != BUILTIN_SEED:
+        asked = f"{size:,} training pairs were" if size > BUILTIN_SIZE else f"the seed {seed} was"
+        raise InputError(
+            f"The built-in corpus has {BUILTIN_SIZE:,} training pairs of the seed {BUILTIN_SEED}, and {asked} asked "
+            f"for; in a copy of the project, python -m tools.grammar --size {size} --seed {seed} --out FILE.tsv makes "
+            "that corpus, which --data FILE.tsv then takes."
+        )
+    held = validation_size(size)
+    pairs = _read_builtin("corpus").keep(range(size + 2 * held))
+    whole = pairs if source == "de" else Pairs(pairs.target, pairs.source, pairs.labels)
+    ends = {TRAIN: range(size), VALIDATION: range(size, size + held), TEST: range(size + held, size + 2 * held)}
+    return SourceSplits({name: whole.keep(rows) for name, rows in ends.items()})
+
+
+def fresh_pairs(count: int) -> Pairs:
+    """The first ``count`` pairs, German to English, of those that are in no split of any size.
+
+    >>> print(fresh_pairs(1).source[0], "|", fresh_pairs(1).target[0])
+    Ich kann in die Schule kommen. | I can come to the school.
+    """
+    return _read_builtin("fresh").keep(range(count))
+
+
+@lru_cache(maxsize=2)
+def _read_builtin(part: str) -> Pairs:
+    """One part of the file, German to English."""
+    # without the header, and without what follows the last line feed
+    rows = [line.split("\t") for line in _builtin_text().split("\n")[1:-1]]
+    chosen = [row for row in rows if row[0] == part]
+    return Pairs(
+        [german for _, german, _, _ in chosen],
+        [english for _, _, english, _ in chosen],
+        [frozenset(names.split(",")) if names else frozenset() for _, _, _, names in chosen],
+    )
+
+
+def _builtin_text() -> str:
+    raw = (resources.files(__package__) / BUILTIN).read_bytes()
+    try:
+        content = gzip.decompress(raw)
+    except (EOFError, OSError, zlib.error):
+        content = b""
+    if hashlib.sha256(content).hexdigest() != BUILTIN_SHA256:
+        raise InputError(f"The built-in corpus, {BUILTIN} in the package, is damaged; install Regard again.")
+    return content.decode()

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Single
-from regard.errors import InputError
+from regard.errors import InputError, describe_error
 from regard.extras import require
 from regard.strict_json import parse_json
 from regard.translator.data.sources import BoundedReader, open_reader
@@ -110,9 +110,8 @@ def _download_checkpoint(spec: str) -> Path:
     try:
         folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=_OF_BERT)
     except Exception as error:  # the library raises its own, and those of the network's libraries
-        reason = (str(error).strip().splitlines() or [""])[0][:200]
         raise InputError(
-            f"The checkpoint {name!r} of the Hugging Face hub could not be fetched ({type(error).__name__}: {reason}); "
+            f"The checkpoint {name!r} of the Hugging Face hub could not be fetched ({describe_error(error)}); "
             "check its name and the network, or give the folder of one that is on this machine."
         ) from error
     return Path(folder)

@@ -254,10 +254,9 @@ def vocabulary_from_dict(saved: dict[str, Any]) -> WordVocabulary | BPEVocabular
     [4]
     """
     kind = saved.get("kind") if isinstance(saved, dict) else None
-    if kind == "words":
-        return WordVocabulary.from_dict(saved)
-    if kind == "bpe":
-        return BPEVocabulary.from_dict(saved)
+    for known in (WordVocabulary, BPEVocabulary):
+        if kind == known.kind:
+            return known.from_dict(saved)
     raise InputError(f"A saved vocabulary must say its kind, 'words' or 'bpe'; this one says {kind!r}.")
 
 

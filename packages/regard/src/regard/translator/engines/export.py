@@ -11,7 +11,7 @@ Everything is taken from what the modules compute, not from their names: an embe
 positions are what they add to zeros, an output layer is what it gives for unit vectors. So pretrained vectors, tied
 matrices and any table of positions come out right, and the tests compare the engine with the model token by token.
 
-Translating with an export is the same search as :mod:`regard.translator.decoding.beam`, in the engine's C++:
+Translating with an export is the same search as :mod:`regard.translator.decoding.translation`, in the engine's C++:
 
 | ``--engine`` | what translates |
 |---|---|
@@ -51,14 +51,13 @@ from regard.files import read_file, replace_folder, write_file
 from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.vocabulary import EOS, MARKERS, PAD, SOS, UNK
-from regard.translator.decoding.beam import POWER
-from regard.translator.decoding.translation import Written, in_batches, translate_ids
+from regard.translator.decoding.translation import POWER, Written, in_batches, translate_ids
 from regard.translator.engines.run import Run, load_run
 from regard.translator.models.checkpoint_tensors import model_tensors
 from regard.translator.models.encoder import Attention, FeedForward, Output
 from regard.translator.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from regard.translator.models.own_translator import KIND
-from regard.translator.runs.files import SETTINGS, VOCABULARY, is_packaged, json_file, read_json
+from regard.translator.runs.files import SETTINGS, VOCABULARY, is_begun, is_packaged, json_file, read_description
 from regard.translator.runs.settings import load_settings
 
 ABOUT = "export.json"
@@ -272,9 +271,7 @@ def _array(tensor: torch.Tensor) -> Single:
 
 
 def _check_target(target: Path) -> None:
-    if target.exists() and not target.is_dir():
-        raise InputError(f"{target} is a file; give another --out.")
-    if target.is_dir() and any(target.iterdir()) and not (target / ABOUT).exists():
+    if is_begun(target) and not (target / ABOUT).exists():
         raise InputError(f"{target} exists and is not an export of ours; give another --out.")
 
 
@@ -366,9 +363,5 @@ def open_engine(run: Run, name: str, *, threads: int | None = None) -> Engine:
 
 
 def _about(folder: Path) -> dict[str, Any]:
-    if not (folder / ABOUT).exists():
-        raise InputError(f"{folder} is not an export: it has no {ABOUT}; give the folder that export wrote.")
-    about = read_json(folder / ABOUT, otherwise="export the run again")
-    if not isinstance(about, dict) or not {"fingerprint", "quantization", "weights", "epoch"} <= about.keys():
-        raise InputError(f"{folder / ABOUT} does not describe an export; export the run again.")
-    return about
+    wanted, again = {"fingerprint", "quantization", "weights", "epoch"}, "export the run again"
+    return read_description(folder / ABOUT, "an export", wanted, otherwise=again, give="the folder that export wrote")

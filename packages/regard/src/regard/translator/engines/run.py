@@ -21,16 +21,8 @@ from regard.translator.models.device import check_size, choose_device, put_on_de
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
-from regard.translator.runs.files import (
-    BEST,
-    LAST,
-    SETTINGS,
-    USUAL,
-    explain_errors,
-    read_json,
-    run_folder,
-)
-from regard.translator.runs.records import check_name, read_about
+from regard.translator.runs.files import BEST, LAST, SETTINGS, USUAL, explain_errors, read_json
+from regard.translator.runs.records import existing_folder, read_about
 from regard.translator.runs.sealed_files import missing_digest_note
 from regard.translator.runs.settings import Settings, load_settings
 
@@ -143,12 +135,9 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
     A run of somebody's ``own`` model opens with its code only, which is named by whoever opens it: no folder can make
     this process run a file.
     """
-    folder = run_folder(folder)
     if weights not in ("best", "last"):
         raise InputError(f"weights must be best or last, not {weights!r}.")
-    check_name(folder)
-    if not folder.is_dir():
-        raise InputError(f"There is no run folder {folder}; give the one that train wrote, or example, which is ours.")
+    folder = existing_folder(folder)
     about = read_about(folder)
     notes: list[str] = []
     settings = load_settings(folder / SETTINGS, notes=notes)

@@ -23,7 +23,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from regard.errors import InputError
 from regard.files import write_file
-from regard.translator.runs.sealed_files import Header, damage_error, metadata, read_checkpoint, seal_checkpoint
+from regard.translator.runs.sealed_files import Header, checkpoint_error, metadata, read_checkpoint, seal_checkpoint
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], Header]:
     try:
         return load(data), header
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:  # a file without a digest
-        raise damage_error(path, error) from None
+        raise checkpoint_error(path, error) from None
 
 
 def model_tensors(model: torch.nn.Module) -> dict[str, Tensor]:

@@ -278,14 +278,11 @@ def positions_module(kind: str, length: int, width: int, *, start: str = "short"
 
     Learned ones ``start`` short, so that words come first, or from standard normal numbers.
     """
-    match kind:
-        case "learned":
-            return LearnedPositions(length, width, spread=1.0 if start == "normal" else 0.1)
-        case "sinusoidal":
-            return SinusoidalPositions(length, width)
-        case "rotary" | "none":
-            return NoPositions()
-    raise InputError(f"There are no positions {kind!r}; give one of {', '.join(POSITIONS)}.")
+    if kind not in POSITIONS:
+        raise InputError(f"There are no positions {kind!r}; give one of {', '.join(POSITIONS)}.")
+    if kind == "learned":
+        return LearnedPositions(length, width, spread=1.0 if start == "normal" else 0.1)
+    return SinusoidalPositions(length, width) if kind == "sinusoidal" else NoPositions()
 
 
 def sinusoidal_table(length: int, width: int) -> Tensor:

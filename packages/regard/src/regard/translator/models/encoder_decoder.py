@@ -5,8 +5,8 @@
     p(w_(t+1) = w) = softmax(E z_t + b)_w        tied: E is the matrix of the source and target embedding too
 
 In training all places are said at once, each given the true tokens before it. <sos> is given, so it costs nothing:
-the loss of its place is 0. Writing a sentence is a search (:mod:`regard.translator.decoding.beam`), one step for each
-token, with the keys and values of the past remembered.
+the loss of its place is 0. Writing a sentence is a search (:mod:`regard.translator.decoding.translation`), one step
+for each token, with the keys and values of the past remembered.
 
 Both stacks are of layers made from the parts of the one-layer model:
 
@@ -30,8 +30,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from regard.translator.data.batches import Batch, table
 from regard.translator.data.vocabulary import EOS, PAD, SOS
-from regard.translator.decoding.beam import beam_search, greedy
-from regard.translator.decoding.translation import TranslationModel
+from regard.translator.decoding.translation import TranslationModel, beam_search, greedy
 from regard.translator.models.embeddings import Embedding, TokenEmbedding, positions_module
 from regard.translator.models.encoder import (
     Attention,
@@ -318,16 +317,13 @@ class PartialTranslations:
         self.place += 1
         return self.output(states)  # type: ignore[no-any-return]
 
-    def keep(self, sentences: Tensor | None, hypotheses: Tensor) -> None:
-        """Go on with these sentences (None: all) and these hypotheses, counted through all sentences."""
+    def keep(self, sentences: Tensor, hypotheses: Tensor) -> None:
+        """Go on with these sentences and these hypotheses, counted through all sentences."""
         self.memory = [
-            BlockMemory(
-                past=None if past is None else _select_rows(past, hypotheses),
-                source=source if sentences is None else _select_rows(source, sentences),
-            )
+            BlockMemory(None if past is None else _select_rows(past, hypotheses), _select_rows(source, sentences))
             for past, source in self.memory
         ]
-        if sentences is not None and self.allowed is not None:
+        if self.allowed is not None:
             self.allowed = self.allowed.index_select(0, sentences)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard import errors
 from regard.errors import InputError
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import FIRST_WORD, PAD
@@ -207,15 +208,9 @@ def taken_settings(settings: Settings, own: OwnCode | None) -> set[str] | None:
     if own is None:
         return None
     own.make(own_sizes(settings, 2 * FIRST_WORD, 2 * FIRST_WORD + 1))
+    sizes = {_SETTINGS[size] for size in own.asked_for & _SETTINGS.keys()}
     more = {name for name in own.asked_for if name.startswith(ARGUMENTS)}
-    return (
-        more
-        | {_SETTINGS[size] for size in own.asked_for & _SETTINGS.keys()}
-        | {
-            "embedding.source",
-            "embedding.frozen",
-        }
-    )
+    return sizes | more | {"embedding.source", "embedding.frozen"}
 
 
 def _build_translator(
@@ -305,8 +300,6 @@ def _input_table(model: OwnTranslator, words: int) -> tuple[str, bool]:
 
 def describe_error(error: BaseException, path: str) -> str:
     """An exception in a few words, with the last line of the file ``path`` that it came through."""
-    message = str(error).strip().partition("\n")[0].rstrip(".")[:200]
     where = os.path.abspath(path)  # as Python calls the file it runs
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
-    what = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return f"{what} (line {lines[-1]})" if lines else what
+    return errors.describe_error(error) + (f" (line {lines[-1]})" if lines else "")

@@ -112,7 +112,7 @@ def report(
 
 def checked_format(out: Path, format: str | None) -> str:
     """The format of a report, from what was asked for and from the name of its file; they must agree."""
-    ending = out.suffix.lower().removeprefix(".").replace("htm", "html").replace("htmll", "html")
+    ending = {"htm": "html"}.get(suffix := out.suffix.lower().removeprefix("."), suffix)
     chosen = format if format is not None else (ending if ending in FORMATS else "html")
     if chosen not in FORMATS:
         raise InputError(f"A report is {' or '.join(FORMATS)}, not {chosen!r}; give --format html or --format pdf.")
@@ -248,7 +248,7 @@ class _Page:
     def _add(self, name: str, section: Html, *, title: str = "") -> None:
         """A section under its title; in the contents it has its whole name."""
         anchor = f"part{len(self.contents)}"
-        heading = tables.heading(2, title or name, id=anchor, class_=None if self.sections else "first")
+        heading = element("h2", title or name, id=anchor, class_=None if self.sections else "first")
         self.contents.append((anchor, name))
         self.sections.append(join(heading, section))
 

@@ -124,18 +124,14 @@ def dots(
         bottom=top + pitch * len(rows),
     )  # fmt: skip
     rows = [(name, [_cut(d, least) for d in row]) for name, row in rows]
-    values = [v for _, row in rows for d in row for v in (d.value, d.low, d.high) if v is not None]
-    low, high = _padded_range(
-        min([*values, 0.0] if zero else values), max([*values, 0.0] if zero else values), zero=zero
-    )
+    values = [v for _, row in rows for d in row for v in (d.value, d.low, d.high) if v is not None] + [0.0] * zero
+    low, high = _padded_range(min(values), max(values), zero=zero)
     _flat_width(frame, low, high, x_label)
     for r, (name, row) in enumerate(rows):
         middle = frame.top + pitch * (r + 0.5)
         if r % 2:
-            frame.parts.insert(
-                0,
-                f'<rect x="0" y="{middle - pitch / 2:.1f}" width="720" height="{pitch:.1f}" fill="#f4f6f8"/>',
-            )
+            stripe = f'<rect x="0" y="{middle - pitch / 2:.1f}" width="720" height="{pitch:.1f}" fill="#f4f6f8"/>'
+            frame.parts.insert(0, stripe)
         frame.text(frame.left - 10, middle + 4, name, "end", f'font-size="{size:.1f}"')
         for i, dot in enumerate(row):
             _dot(frame, dot, middle + (i - (len(row) - 1) / 2) * 11, i)

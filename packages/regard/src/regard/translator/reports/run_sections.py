@@ -44,7 +44,7 @@ def run_section(run: ScoredRun) -> Html:
         _state(r),
         tables.paragraph(run_paragraph(run)),
         _headline(run),
-        tables.heading(3, "Learning curve"),
+        element("h3", "Learning curve"),
         _curve(r),
     ]
     if run.why_not:
@@ -52,7 +52,7 @@ def run_section(run: ScoredRun) -> Html:
     if run.scores is not None and run.pairs is not None:
         parts += _scores(run.scores, run.scored_on)
         parts += [
-            tables.heading(3, "Translations, from the best to the worst at even distances"),
+            element("h3", "Translations, from the best to the worst at even distances"),
             tables.legend(),
             tables.samples(
                 run.pairs, {"translation": run.scores["translations"]}, lowercase=r.settings.vocabulary.lowercase
@@ -66,7 +66,7 @@ def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: i
     """What each written word read, for a few middling sentences, all layers that read the source and all heads."""
     # about 8 words: long enough for attention to have a choice, short enough for a map on a page
     order = sorted(range(len(pairs)), key=lambda i: (abs(len(pairs.source[i].split()) - 8), i))
-    parts = [tables.heading(3, "Attention: which source word (columns) each written word (rows) reads")]
+    parts = [element("h3", "Attention: which source word (columns) each written word (rows) reads")]
     ours = [(name, record) for name, record in runs if record.settings.model.kind != KIND]
     if len(ours) < len(runs):
         parts.append(tables.paragraph("A model of one's own does not tell what it read, so no map of it is drawn."))
@@ -103,7 +103,7 @@ def run_commands(r: Record) -> Html:
         f"{again}   # the same run once more",
         f"regard translator score {r.folder}{code}",
     ]
-    return join(tables.heading(3, "Commands"), tables.commands(told))
+    return join(element("h3", "Commands"), tables.commands(told))
 
 
 def group_table(title: str, groups: list[dict[str, Any]]) -> Html:
@@ -148,22 +148,19 @@ def _curve(r: Record) -> Html:
         # a run that went wrong may have a loss whose exponential is no float (above e^709)
         figures.Line(name="training", y=[math.exp(min(e.training_loss, 700)) for e in r.epochs]),
     ]
-    smoothed = r.settings.training.smoothing > 0
+    inside = "dropout in it"
+    if r.settings.training.smoothing > 0:
+        inside = "label smoothing and dropout in it, so it is not a perplexity to compare"
     caption = (
         f"Perplexity {'counting' if counting else 'without'} <sos>, on a logarithmic scale. The training curve is the "
-        "mean over an epoch while the "
-        + (
-            "weights change, with label smoothing and dropout in it, so it is not a perplexity to compare."
-            if smoothed
-            else "weights change, with dropout in it."
-        )
+        f"mean over an epoch while the weights change, with {inside}."
     )
     svg = figures.curves(lines, title=f"Learning curve of {r.name}", x_label="epoch", y_label="perplexity")
     return tables.figure(svg, caption)
 
 
 def _scores(scores: dict[str, Any], scored_on: str) -> list[Html]:
-    parts = [tables.heading(3, "Scores"), tables.paragraph(f"Scored on {scored_on}, with the best epoch's weights.")]
+    parts = [element("h3", "Scores"), tables.paragraph(f"Scored on {scored_on}, with the best epoch's weights.")]
     whole = [scores["all"], *([scores["fitting"]] if scores["fitting"]["pairs"] < scores["all"]["pairs"] else [])]
     parts.append(group_table("", whole))
     signatures = f"BLEU {scores['bleu_signature']}; chrF {scores['chrf_signature']}."
@@ -173,7 +170,7 @@ def _scores(scores: dict[str, Any], scored_on: str) -> list[Html]:
             rows = [(g["name"], [figures.Dot(value=g["bleu"])]) for g in scores[key]]
             pairs = [f"{g['pairs']:,} pairs" for g in scores[key]]
             svg = figures.dots(rows, title=f"BLEU by {title}", x_label="BLEU", zero=True, note=pairs.__getitem__)
-            parts += [tables.heading(3, f"BLEU by {title}"), tables.figure(svg, ""), group_table(title, scores[key])]
+            parts += [element("h3", f"BLEU by {title}"), tables.figure(svg, ""), group_table(title, scores[key])]
     return parts
 
 
@@ -189,7 +186,7 @@ def _data(r: Record) -> Html | None:
     vectors = [f"{side}: {v['spec']}" for side, v in (r.about.get("vectors") or {}).items() if v]
     said = [*corpus.get("notes", []), *leaks, *(f"Word vectors of the {v}." for v in vectors)]
     return join(
-        tables.heading(3, f"Data: {corpus['name']}, {corpus['source_language']} to {corpus['target_language']}"),
+        element("h3", f"Data: {corpus['name']}, {corpus['source_language']} to {corpus['target_language']}"),
         tables.table(["split", "pairs", "source tokens", "target tokens", "source types", "target types"], rows),
         tables.paragraph(" ".join(said) or "No source sentence is in two splits."),
         tables.paragraph(f"Fingerprint (sha256): {r.about['fingerprint']}", "lead"),
@@ -199,7 +196,7 @@ def _data(r: Record) -> Html | None:
 def _settings(r: Record) -> Html:
     versions = ", ".join(f"{name} {value}" for name, value in (r.about.get("versions") or {}).items())
     return join(
-        tables.heading(3, "Settings"),
+        element("h3", "Settings"),
         tables.paragraph("Bold: different from the coursework's defaults.", "lead"),
         tables.settings_table(r.settings),
         tables.paragraph(f"Versions: {versions}.", "lead"),

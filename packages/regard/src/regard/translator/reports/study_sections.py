@@ -31,17 +31,17 @@ def study_section(study: Tuning) -> Html:
             "validation perplexity (counting <sos>) with one seed, so the best trial's number flatters it; the "
             "confirmation below uses seeds that took no part in the choice."
         ),
-        tables.heading(3, "Trials in order"),
+        element("h3", "Trials in order"),
         _history(study),
-        tables.heading(3, "What mattered"),
+        element("h3", "What mattered"),
         _importance(study),
         _effects(study),
         *_confirmation(study),
-        tables.heading(3, "Best beside default"),
+        element("h3", "Best beside default"),
         _settings(study.best, study.default),
-        tables.heading(3, "Everything that was tried"),
+        element("h3", "Everything that was tried"),
         _trials(study),
-        tables.heading(3, "Commands"),
+        element("h3", "Commands"),
         tables.commands([study.searched_by, study.command]),
     )
 
@@ -126,17 +126,15 @@ def _confirmation(study: Tuning) -> list[Html]:
         return [
             tables.paragraph("Not confirmed: add --confirm 3 to the tune command for fresh seeds and the test set.")
         ]
-    return [tables.heading(3, "Default beside best, on fresh seeds"), comparison_tables(study.confirmation)]
+    return [element("h3", "Default beside best, on fresh seeds"), comparison_tables(study.confirmation)]
 
 
 def _settings(best: Trial, default: Trial | None) -> Html:
     before = default.changes if default is not None else {}
-    rows = []
-    for key, value in best.changes.items():
-        shown = _format_value(value)
-        rows.append(
-            [key, _format_value(before.get(key, "-")), element("b", shown) if before.get(key) != value else shown]
-        )
+    rows = [
+        [key, _format_value(before.get(key, "-")), tables.bold_if(before.get(key) != value, _format_value(value))]
+        for key, value in best.changes.items()
+    ]
     return tables.table(["setting", "default", f"best (trial {best.number})"], rows)
 
 
@@ -182,7 +180,7 @@ def comparison_section(
     curves = comparison.has("validation perplexity")
     return join(
         comparison_tables(comparison) if numbers else None,
-        *([tables.heading(3, "Learning curves"), _curves(results)] if curves else []),
+        *([element("h3", "Learning curves"), _curves(results)] if curves else []),
         *_groups(comparison.groups, [e.name for e in comparison.entries]),
         _translations(results, pairs, why_not),
         _how(results),
@@ -217,9 +215,9 @@ def comparison_tables(comparison: Comparison) -> Html:
         svg = figures.dots(dots, title=measure, x_label=f"{measure} ({better})")
         parts.append(tables.figure(svg, ""))
     if comparison.differences:
-        parts += [tables.heading(3, "Differences, paired by seed"), _differences(comparison)]
+        parts += [element("h3", "Differences, paired by seed"), _differences(comparison)]
     if comparison.bootstrap is not None:
-        parts += [tables.heading(3, "Differences, paired by test sentence"), _bootstrap(comparison.bootstrap)]
+        parts += [element("h3", "Differences, paired by test sentence"), _bootstrap(comparison.bootstrap)]
     return join(*parts)
 
 
@@ -276,7 +274,7 @@ def _curves(results: Results) -> Html:
 
 def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[Html]:
     parts = []
-    for kind in ("length", "phenomenon"):
+    for kind, title in (("length", "source length"), ("phenomenon", "phenomenon")):
         rows = [g for g in groups if g.kind == kind]
         if not rows:
             continue
@@ -285,30 +283,16 @@ def _groups(groups: Sequence[GroupRow], names: Sequence[str]) -> list[Html]:
         svg = figures.dots(
             chart, title=f"BLEU by {kind}", names=names, x_label="BLEU", zero=True, least=0, note=pairs.__getitem__
         )
+        parts += [element("h3", f"By {title}"), tables.figure(svg, "")]
         fitting = [(g.name, [_dot(g.perplexity[n]) for n in names]) for g in rows if len(g.perplexity) == len(names)]
-        label = "perplexity, counting <sos> (lower is better)"
-        below = (
-            figures.dots(fitting, title=f"Perplexity by {kind}", names=names, x_label=label, least=1)
-            if fitting
-            else None
-        )
-        cells = [
-            [
-                g.name,
-                f"{g.pairs:,}",
-                *(f"{g.bleu[n].mean:.1f}" for n in names),
-                *(f"{g.exact[n].mean:.1%}" for n in names),
-            ]
-            for g in rows
-        ]
-        head = [kind if kind == "phenomenon" else "source length", "pairs"]
-        head += [*(f"BLEU, {n}" for n in names), *(f"exact, {n}" for n in names)]
-        parts += [
-            tables.heading(3, f"By {kind if kind == 'phenomenon' else 'source length'}"),
-            tables.figure(svg, ""),
-            *([tables.figure(below, "")] if below else []),
-            tables.table(head, cells),
-        ]
+        if fitting:
+            label = "perplexity, counting <sos> (lower is better)"
+            svg = figures.dots(fitting, title=f"Perplexity by {kind}", names=names, x_label=label, least=1)
+            parts.append(tables.figure(svg, ""))
+        head = [title, "pairs", *(f"BLEU, {n}" for n in names), *(f"exact, {n}" for n in names)]
+        scores = [[*(f"{g.bleu[n].mean:.1f}" for n in names), *(f"{g.exact[n].mean:.1%}" for n in names)] for g in rows]
+        cells = [[g.name, f"{g.pairs:,}", *row] for g, row in zip(rows, scores, strict=True)]
+        parts.append(tables.table(head, cells))
     return parts
 
 
@@ -319,7 +303,7 @@ def _translations(results: Results, pairs: Pairs | None, why_not: str) -> Html:
     lowercase = next(iter(firsts.values()))[0].settings.vocabulary.lowercase
     said = {name: scores["translations"] for name, (_, scores) in firsts.items()}
     return join(
-        tables.heading(3, "Translations of the first seed, ordered by the first variant from best to worst"),
+        element("h3", "Translations of the first seed, ordered by the first variant from best to worst"),
         tables.legend(),
         tables.samples(pairs, said, lowercase=lowercase),
         attention_maps([(name, record) for name, (record, _) in firsts.items()], pairs, sentences=1),
@@ -331,11 +315,11 @@ def _how(results: Results) -> Html:
     changes = [[name, _different(runs[0][0].settings, first.settings) or "as below"] for name, runs in results.items()]
     folders = [f"regard translator score {runs[0][0].folder}" for runs in results.values()]
     return join(
-        tables.heading(3, "Settings"),
+        element("h3", "Settings"),
         tables.table(["", "what differs from the settings below"], changes, numbers=2),
         tables.settings_table(first.settings),
         tables.paragraph(f"Data fingerprint (sha256): {first.about['fingerprint']}", "lead"),
-        tables.heading(3, "Commands"),
+        element("h3", "Commands"),
         tables.commands([first.about.get("command", ""), *folders]),
     )
 

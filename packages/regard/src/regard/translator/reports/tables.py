@@ -56,10 +56,6 @@ def paragraph(text: str, kind: str | None = None) -> Html:
     return element("p", text, class_=kind)
 
 
-def heading(level: int, text: str, **attributes: str | None) -> Html:
-    return element(f"h{level}", text, **attributes)
-
-
 def commands(lines: Sequence[str]) -> Html:
     return element("pre", "\n".join(line for line in lines if line))
 
@@ -112,7 +108,12 @@ def _sample(pairs: Pairs, i: int, meant: list[str], translations: dict[str, Sequ
 
 def _setting(key: str, value: Any, default: Any) -> Html:
     shown = str(value).lower() if isinstance(value, bool) else str(value) or "(empty)"
-    return element("tr", element("td", key), element("td", element("b", shown) if value != default else shown))
+    return element("tr", element("td", key), element("td", bold_if(value != default, shown)))
+
+
+def bold_if(differs: bool, text: str) -> Html:
+    """A value that differs from the one it is compared with, in bold."""
+    return element("b", text) if differs else escape(text)
 
 
 def _words(sentence: str, lowercase: bool) -> list[str]:

@@ -8,7 +8,7 @@
 | ``last.safetensors`` | weights, their averages, optimiser, and how far the run is: what a resumed run continues from |
 | ``best.safetensors`` | weights (averaged, if the run averages) with the lowest validation perplexity so far |
 | ``usual.json`` | the words it was trained on and how sure it is of ordinary sentences; from the end of the training |
-| ``log.jsonl`` | one JSON object per line: steps and epochs (:mod:`regard.translator.runs.log`) |
+| ``log.jsonl`` | one JSON object per line: steps and epochs (:mod:`regard.translator.runs.records`) |
 
 All are written by :func:`regard.files.write_file`, whole or not at all, and all but the settings, which people may
 read and write, carry a SHA-256 that is checked when they are read (:mod:`regard.translator.runs.sealed_files`).
@@ -31,7 +31,7 @@ from typing import Any
 
 from regard.errors import InputError, RegardError
 from regard.files import PARTIAL, Lock, read_file
-from regard.translator.runs.sealed_files import seal, unseal
+from regard.translator.runs.sealed_files import damage_error, seal, unseal
 
 RUN, SETTINGS, VOCABULARY, USUAL = "run.json", "settings.toml", "vocabulary.json", "usual.json"
 LAST, BEST = "last.safetensors", "best.safetensors"
@@ -51,8 +51,19 @@ def read_json(path: Path, *, otherwise: str = "train the run again") -> Any:
     except FileNotFoundError:
         raise InputError(f"There is no {path}: {path.parent} is not a run; give the folder that train wrote.") from None
     except (OSError, ValueError, RecursionError) as error:
-        reason = str(error)[:120]
-        raise InputError(f"{path} is damaged ({reason}); restore it from a copy, or {otherwise}.") from None
+        raise damage_error(path, str(error)[:120], otherwise) from None
+
+
+def read_description(
+    path: Path, what: str, wanted: set[str], *, otherwise: str, give: str = "another folder"
+) -> dict[str, Any]:
+    """What a file says about ``what`` its folder is, such as a study, with all that this cannot do without."""
+    if not path.exists():
+        raise InputError(f"{path.parent} is not {what}: it has no {path.name}; give {give}.")
+    content = read_json(path, otherwise=otherwise)
+    if not isinstance(content, dict) or not wanted <= content.keys():
+        raise InputError(f"{path} does not describe {what}; restore it from a copy, or {otherwise}.")
+    return content
 
 
 @contextlib.contextmanager
@@ -67,6 +78,13 @@ def explain_errors(folder: Path, what: str) -> Iterator[None]:
             f"{folder} does not describe a {what} ({type(error).__name__}: {str(error)[:80]}); restore its files "
             "from a copy, or give another folder."
         ) from error
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether a folder has something in it; a file in its place is refused."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; give another --out.")
+    return folder.exists() and any(folder.iterdir())
 
 
 @contextlib.contextmanager

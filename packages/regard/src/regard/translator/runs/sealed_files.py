@@ -7,7 +7,7 @@ In JSON, a file or a line ends with the digest of what is before it.
 In a file of lines the digest of each also covers all lines before it, so a line that was changed, lost, moved or
 written twice is noticed, and so is any flipped bit. A line without its newline was cut short by a stop: what it says
 was not done yet, and it is left out; ``cut`` says so. That lines are missing at the end no digest can tell: whoever
-knows from elsewhere what was done compares (:func:`regard.translator.runs.log.read_log`). Files of earlier versions
+knows from elsewhere what was done compares (:func:`regard.translator.runs.records.read_log`). Files of earlier versions
 have no digests and are read as they are; lines that are added to one are sealed, and from then on all of it is covered.
 
 A checkpoint is a safetensors file. Its header carries, beside the tensors' names and places,
@@ -72,6 +72,11 @@ def is_sealed(data: bytes) -> bool:
     return data[-_LENGTH:].startswith(_SEAL[:13])
 
 
+def damage_error(path: Path, reason: object, otherwise: str = "train the run again") -> InputError:
+    """One sentence about a file of ours that is not as it was written, and the ways out."""
+    return InputError(f"{path} is damaged ({reason}); restore it from a copy, or {otherwise}.")
+
+
 class SealedLines:
     """A file of sealed JSON objects, one per line, read and added to as it grows; several processes need a lock."""
 
@@ -125,7 +130,7 @@ class SealedLines:
         self._end, self._chain = self._end + len(line) + 1, _next_digest(self._chain, line)
 
     def _damage_error(self, reason: str) -> InputError:
-        return InputError(f"{self.path} is damaged ({reason}); restore it from a copy, or give another --out.")
+        return damage_error(self.path, reason, "give another --out")
 
 
 def lines_of(entries: Sequence[Mapping[str, Any]], *, chain: bytes = b"") -> bytes:
@@ -209,10 +214,10 @@ def _explain_damage(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError(f"There is no {path}; train the run first.") from None
     except (OSError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise damage_error(path, error) from None
+        raise checkpoint_error(path, error) from None
 
 
-def damage_error(path: Path, error: Exception) -> InputError:
+def checkpoint_error(path: Path, error: Exception) -> InputError:
     """One sentence about a checkpoint that cannot be used, and the way out."""
     reason = str(error).splitlines()[0][:120].rstrip(".") if str(error) else type(error).__name__
     return InputError(

@@ -191,7 +191,7 @@ class Settings:
         """The commented file that reads back as these settings."""
         parts = []
         for name, section in ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self)):
-            parts.append(f"[{name}]  # {_first_line(section)}")
+            parts.append(f"[{name}]  # {section.__doc__.splitlines()[0]}")
             parts += [*commented_lines(section), ""]
         return "\n".join(parts)
 
@@ -220,7 +220,7 @@ def load_settings(
     """
     if config is None:
         return _build({}, changes, "The settings", notes)
-    return _build(_read(config), changes, str(config), notes)
+    return _build(read_config(config), changes, str(config), notes)
 
 
 def own_arguments(settings: Settings) -> dict[str, Any]:
@@ -253,22 +253,24 @@ def with_new_settings(values: Mapping[str, Any], like: Mapping[str, Mapping[str,
     return filled
 
 
-def builtin_configs() -> dict[str, str]:
+def builtin_configs(folder: str = "configs") -> dict[str, str]:
     """The configurations that come with the package: name and text."""
-    folder = resources.files("regard") / "configs"
-    configs = {item.name.removesuffix(".toml"): item for item in folder.iterdir() if item.name.endswith(".toml")}
-    return {name: configs[name].read_text(encoding="utf-8") for name in sorted(configs)}
+    items = [item for item in resources.files("regard").joinpath(folder).iterdir() if item.name.endswith(".toml")]
+    return {
+        item.name.removesuffix(".toml"): item.read_text(encoding="utf-8")
+        for item in sorted(items, key=lambda item: item.name)
+    }
 
 
-def _read(config: str | Path) -> dict[str, Any]:
-    path = Path(config)
-    if not path.exists() and str(config) in (known := builtin_configs()):
+def read_config(config: str | Path, *, folder: str = "configs", what: str = "settings file") -> dict[str, Any]:
+    """The table of a TOML file, or of the one in a folder of the package that has this name."""
+    known = builtin_configs(folder)
+    if not Path(config).exists() and str(config) in known:
         return parse_toml(known[str(config)])
     try:
-        return read_toml(path, like="configs/coursework.toml")
+        return read_toml(config, like=f"{folder}/coursework.toml")
     except FileNotFoundError:
-        names = ", ".join(builtin_configs())
-        raise InputError(f"There is no settings file {config}; give a .toml file or one of: {names}.") from None
+        raise InputError(f"There is no {what} {config}; give a .toml file or one of: {', '.join(known)}.") from None
 
 
 def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str, notes: list[str] | None = None) -> Settings:
@@ -348,58 +350,55 @@ def _check_value(key: str, value: Any, mistakes: Mistakes) -> Any:
 
 def _conflicts(settings: Settings) -> list[str]:
     """Settings that are each fine and do not fit together."""
-    conflicts = []
-    if settings.data.source == settings.data.target:
-        conflicts.append(f"data.source and data.target are both {settings.data.source!r}; give two languages.")
-    if settings.embedding.positions == "rotary" and settings.model.head_width % 2:
-        conflicts.append(f"rotary positions need an even model.head_width, not {settings.model.head_width}.")
-    if settings.vocabulary.kind == "words" and 0 < settings.vocabulary.size < 5:
-        conflicts.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
-    if settings.training.agreement and not settings.model.dropout and settings.model.kind != "own":
-        conflicts.append("training.agreement compares two passes that dropout makes differ; set model.dropout too.")
-    return conflicts + _model_conflicts(settings)
+    s, model = settings, settings.model
+    rules = {
+        f"data.source and data.target are both {s.data.source!r}; give two languages.": s.data.source == s.data.target,
+        f"rotary positions need an even model.head_width, not {model.head_width}.": (
+            s.embedding.positions == "rotary" and model.head_width % 2
+        ),
+        "vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.": (
+            s.vocabulary.kind == "words" and 0 < s.vocabulary.size < 5
+        ),
+        "training.agreement compares two passes that dropout makes differ; set model.dropout too.": (
+            s.training.agreement and not model.dropout and model.kind != "own"
+        ),
+        **(_own_conflicts(s) if model.kind == "own" else _model_conflicts(s)),
+    }
+    return [sentence for sentence, broken in rules.items() if broken]
 
 
-def _own_conflicts(settings: Settings) -> list[str]:
+def _own_conflicts(settings: Settings) -> dict[str, object]:
     """What cannot be asked of somebody's own model, which says and does everything itself."""
-    embedding, wrong = settings.embedding, []
-    for key, value, plain in [
-        ("embedding.target", embedding.target, "learned"),
-        ("model.tied", settings.model.tied, False),
-        ("model.decoder_layers", settings.model.decoder_layers, 0),
-    ]:
-        if value != plain:
-            wrong.append(f"{key} is {value!r}, which is not for a model of your own (model.kind own): leave it out.")
-    return wrong
+    end = "which is not for a model of your own (model.kind own): leave it out."
+    target, model = settings.embedding.target, settings.model
+    return {
+        f"embedding.target is {target!r}, {end}": target != "learned",
+        f"model.tied is {model.tied!r}, {end}": model.tied,
+        f"model.decoder_layers is {model.decoder_layers!r}, {end}": model.decoder_layers,
+    }
 
 
-def _model_conflicts(settings: Settings) -> list[str]:
-    model, conflicts = settings.model, []
-    if model.kind == "own":
-        return _own_conflicts(settings)
-    if model.kind in ("encoder", "reads-padding"):
-        if model.layers != 1 or model.decoder_layers:
-            conflicts.append(
-                f"model.kind {model.kind} has one layer and no decoder, not model.layers {model.layers} and "
-                f"model.decoder_layers {model.decoder_layers}; use model.kind encoder-decoder."
-            )
-        if model.tied:
-            conflicts.append(f"model.kind {model.kind} cannot be tied; use encoder-decoder, or model.tied=false.")
-    else:
-        if not model.decoder_layers:
-            conflicts.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
-        if settings.embedding.start == "normal":
-            conflicts.append(
-                f"embedding.start normal is for the one-layer kinds; model.kind {model.kind} starts short."
-            )
-    if model.tied and not settings.vocabulary.joint:
-        conflicts.append("model.tied needs one vocabulary for both languages; set vocabulary.joint=true.")
-    if model.tied and settings.embedding.source != settings.embedding.target:
-        conflicts.append(
-            f"model.tied has one matrix, but embedding.source is {settings.embedding.source!r} and embedding.target "
-            f"{settings.embedding.target!r}; make them equal."
-        )
-    return conflicts
+def _model_conflicts(settings: Settings) -> dict[str, object]:
+    model, source, target = settings.model, settings.embedding.source, settings.embedding.target
+    one_layer = model.kind in ("encoder", "reads-padding")
+    return {
+        f"model.kind {model.kind} has one layer and no decoder, not model.layers {model.layers} and "
+        f"model.decoder_layers {model.decoder_layers}; use model.kind encoder-decoder.": (
+            one_layer and (model.layers != 1 or model.decoder_layers)
+        ),
+        f"model.kind {model.kind} cannot be tied; use encoder-decoder, or model.tied=false.": one_layer and model.tied,
+        f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.": (
+            not one_layer and not model.decoder_layers
+        ),
+        f"embedding.start normal is for the one-layer kinds; model.kind {model.kind} starts short.": (
+            not one_layer and settings.embedding.start == "normal"
+        ),
+        "model.tied needs one vocabulary for both languages; set vocabulary.joint=true.": (
+            model.tied and not settings.vocabulary.joint
+        ),
+        f"model.tied has one matrix, but embedding.source is {source!r} and embedding.target {target!r}; make them "
+        "equal.": model.tied and source != target,
+    }
 
 
 def _settings_from_flat(flat: Mapping[str, Any]) -> Settings:
@@ -412,10 +411,6 @@ def _settings_from_flat(flat: Mapping[str, Any]) -> Settings:
 
 def _flat(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {f"{section}.{key}": value for section, content in values.items() for key, value in content.items()}
-
-
-def _first_line(section: Any) -> str:
-    return (type(section).__doc__ or "").splitlines()[0]
 
 
 _SECTIONS: dict[str, Any] = {f.name: type(f.default) for f in dataclasses.fields(Settings)}

@@ -266,7 +266,7 @@ def _perplexity(losses: Sequence[Float]) -> Perplexity:
 
 def _likelihood(run: Run, references: Sequence[str], losses: Mapping[int, Float]) -> Likelihood:
     """What each reference costs; <sos> is free, since every sentence has it. ``losses`` are by the pair's number."""
-    spell = speller(run.target)
+    spell = Speller(run.target.words[FIRST_WORD:])
     unknown = {row: unknown_words(references[row], run.target) for row in losses}
     spelling = {row: sum(map(spell.cost, words)) for row, words in unknown.items()}
     nats: list[float | None] = [None] * len(references)
@@ -364,7 +364,7 @@ _CHARACTERS = sys.maxunicode + 1
 
 
 class Speller:
-    """The cost in nats of spelling a word that is not in ``words``.
+    """The cost in nats of spelling a word that is not in ``words``, those of a vocabulary without its markers.
 
     >>> speller = Speller(["ab", "b"])  # 1 a, 2 b, 2 ends, nothing else: 5 of them, and 4 kinds with "other"
     >>> round(math.exp(-speller.cost("a")), 6)  # 2/9 for a, then 3/9 for the end
@@ -383,11 +383,6 @@ class Speller:
     def cost(self, word: str) -> float:
         """-log of the probability of the word's characters and its end."""
         return sum(self._costs.get(c, self._other) for c in word) + self._end
-
-
-def speller(vocabulary: Vocabulary) -> Speller:
-    """The speller of a vocabulary: it knows the characters of its words, markers left out."""
-    return Speller(vocabulary.words[FIRST_WORD:])
 
 
 def unknown_words(sentence: str, vocabulary: Vocabulary) -> list[str]:

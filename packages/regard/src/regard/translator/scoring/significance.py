@@ -35,7 +35,7 @@ from regard.array_types import Float
 from regard.errors import InputError
 from regard.extras import require
 from regard.results import Result
-from regard.tables import align_columns
+from regard.terminal import align_columns
 
 SEED = 12345  # sacrebleu's
 SAMPLES = 1000

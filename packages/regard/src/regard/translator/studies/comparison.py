@@ -44,7 +44,7 @@ from regard.translator.engines.run import load_run, uses_search
 from regard.translator.models.embeddings import initial_vectors
 from regard.translator.models.encoder import seed_dropout
 from regard.translator.models.own_translator import KIND, OwnCode
-from regard.translator.runs.files import json_file, lock_folder
+from regard.translator.runs.files import is_begun, json_file, lock_folder
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
 from regard.translator.runs.settings import Settings, with_new_settings
 from regard.translator.scoring.scores import score
@@ -224,9 +224,7 @@ def evaluation_pairs(corpus: Corpus) -> tuple[Pairs, str]:
 
 def _check_folder(settings: Settings, folder: Path) -> None:
     """Refuse a folder that cannot be right before minutes of reading."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; give another --out.")
-    if folder.is_dir() and any(folder.iterdir()):
+    if is_begun(folder):
         _check_plan(read_plan(folder), settings, folder)
 
 
@@ -242,8 +240,7 @@ def _open(
         "command": command,
     }
     text = json_file(plan)
-    empty = not folder.exists() or not any(folder.iterdir())
-    if empty and create_folder(folder, {PLAN: text}):  # else somebody has begun one in it meanwhile
+    if not is_begun(folder) and create_folder(folder, {PLAN: text}):  # else somebody has begun one in it meanwhile
         return
     old = read_plan(folder)
     _check_plan(old, base, folder)

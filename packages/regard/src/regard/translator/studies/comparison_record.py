@@ -14,8 +14,8 @@ from typing import Any
 from regard.errors import InputError
 from regard.progress import duration
 from regard.results import Result
-from regard.tables import align_columns
-from regard.translator.runs.files import explain_errors, read_json
+from regard.terminal import align_columns
+from regard.translator.runs.files import explain_errors, read_description, read_json
 from regard.translator.runs.records import Record, read_record, why_perplexities_differ
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.significance import Bootstrap, Difference, Interval, paired_differences, t_interval
@@ -49,13 +49,8 @@ def comparison_results(folder: str | Path) -> Results:
 
 def read_plan(folder: Path) -> dict[str, Any]:
     """What a comparison's folder says it compares."""
-    if not (folder / PLAN).exists():
-        raise InputError(f"{folder} is not a comparison: it has no {PLAN}; give another folder.")
-    plan = read_json(folder / PLAN, otherwise="give another --out")
     wanted = {"settings", "fingerprint", "scored_on", "seeds", "variants"}
-    if not isinstance(plan, dict) or not wanted <= plan.keys():
-        raise InputError(f"{folder / PLAN} does not describe a comparison; restore it from a copy.")
-    return plan
+    return read_description(folder / PLAN, "a comparison", wanted, otherwise="give another --out")
 
 
 def _result(folder: Path, name: str) -> tuple[Record, dict[str, Any]]:
@@ -269,21 +264,15 @@ def _groups(scores: dict[str, list[Scores]], *, perplexity: bool) -> list[GroupR
     first = next(iter(scores.values()))[0]
     for kind, key in (("length", "by_length"), ("phenomenon", "by_phenomenon")):
         for i, group in enumerate(first[key]):
-            same = {name: [s[key][i] for s in runs] for name, runs in scores.items()}
-            rows.append(
-                GroupRow(
-                    kind=kind,
-                    name=group["name"],
-                    pairs=group["pairs"],
-                    bleu={name: t_interval([g["bleu"] for g in members]) for name, members in same.items()},
-                    exact={name: t_interval([g["exact"] for g in members]) for name, members in same.items()},
-                    perplexity={
-                        name: t_interval([float(g["perplexity"]) for g in members])
-                        for name, members in same.items()
-                        if perplexity and all(g["perplexity"] is not None for g in members)
-                    },
-                )
-            )
+            of = {
+                measure: {
+                    name: t_interval([float(s[key][i][measure]) for s in runs])
+                    for name, runs in scores.items()
+                    if all(s[key][i][measure] is not None for s in runs)
+                }
+                for measure in ("bleu", "exact", *["perplexity"] * perplexity)
+            }
+            rows.append(GroupRow(kind=kind, name=group["name"], pairs=group["pairs"], **{"perplexity": {}, **of}))
     return rows
 
 

@@ -25,13 +25,14 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.errors import InputError
+from regard.extras import require
 from regard.files import create_folder
 from regard.progress import duration
 from regard.results import Result
 from regard.strict_json import parse_json
-from regard.tables import align_columns
-from regard.translator.runs.files import explain_errors, json_file, read_json
-from regard.translator.runs.log import read_log
+from regard.terminal import align_columns
+from regard.translator.runs.files import explain_errors, is_begun, json_file, read_description
+from regard.translator.runs.records import read_log
 from regard.translator.runs.settings import ARGUMENTS, Settings, with_new_settings
 from regard.translator.studies.comparison_record import Comparison, read_comparison
 from regard.translator.studies.space import Range, Space, change, value_of, with_values
@@ -49,12 +50,7 @@ if TYPE_CHECKING:
 
 
 STUDY, START, CONFIRM = "study.json", "settings.toml", "confirm"
-_OF_THE_MACHINE = (
-    "data.path",
-    "training.threads",
-    "training.device",
-    "training.save_every",
-)  # may differ between workers
+_OF_THE_MACHINE = ("data.path", "training.threads", "training.device", "training.save_every")  # workers' may differ
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,9 +90,10 @@ class Tuning(Result):
     def __str__(self) -> str:
         counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
         states = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+        share = "" if self.share == 1 else f", each trained on {self.share:.0%} of the training pairs"
         lines = [
             f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)} ({states}) in {duration(self.cpu_seconds)} of "
-            f"CPU time, judged by validation perplexity counting <sos>{self._share_note()}.",
+            f"CPU time, judged by validation perplexity counting <sos>{share}.",
             _best_line(self),
             f"Its settings: {', '.join(f'{k} = {v}' for k, v in self.best.changes.items())}.",
         ]
@@ -109,9 +106,6 @@ class Tuning(Result):
         if self.confirmation is not None:
             lines += ["", "Confirmed with seeds the search never saw:", str(self.confirmation)]
         return "\n".join([*lines, "", f"Train it: {self.command}"])
-
-    def _share_note(self) -> str:
-        return "" if self.share == 1 else f", each trained on {self.share:.0%} of the training pairs"
 
 
 def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
@@ -150,9 +144,7 @@ def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
 
 def check_folder(folder: Path, identity: dict[str, Any]) -> None:
     """Raise InputError where a folder has anything but this study, before minutes of reading."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; give another --out.")
-    if not folder.exists() or not any(folder.iterdir()):
+    if not is_begun(folder):
         return
     theirs = read_about(folder)
     # as the file gives it back: JSON knows no tuples
@@ -185,20 +177,15 @@ def portable_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None:
     """Make the folder unless it is there; of workers that begin at the same moment one makes it, for all."""
-    if not folder.exists() or not any(folder.iterdir()):
+    if not is_begun(folder):
         create_folder(folder, {STUDY: json_file(about), START: settings.to_toml().encode()})
     check_folder(folder, about)
     (folder / TRIALS).mkdir(exist_ok=True)
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    if not (folder / STUDY).exists():
-        raise InputError(f"{folder} is not a study: it has no {STUDY}; give another folder.")
-    about = read_json(folder / STUDY, otherwise="give another --out")
     wanted = {"settings", "space", "pruner", "seed", "fingerprint", "name"}
-    if not isinstance(about, dict) or not wanted <= about.keys():
-        raise InputError(f"{folder / STUDY} does not describe a study; restore it from a copy.")
-    return about
+    return read_description(folder / STUDY, "a study", wanted, otherwise="give another --out")
 
 
 def _saved_settings(about: dict[str, Any]) -> Settings:
@@ -338,10 +325,9 @@ def importances(
 
 def _fit_resample(columns: Sequence[Float], y: Float, draw: np.random.Generator) -> Float | None:
     """One forest on a resample, judged on the trials that are not in it."""
-    try:
-        from sklearn.ensemble import RandomForestRegressor
-    except ImportError:
-        raise InputError("Importance needs scikit-learn: pip install 'regard[translator]'.") from None
+    require("Importance", "sklearn")
+    from sklearn.ensemble import RandomForestRegressor
+
     rows = draw.integers(len(y), size=len(y))
     unseen = np.setdiff1d(np.arange(len(y)), rows)
     # a resample may hold nearly every trial, and one trial cannot be shuffled

@@ -10,14 +10,12 @@ import dataclasses
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from regard.declared_tables import Mistakes, entry, read_table, suggest
 from regard.errors import InputError
-from regard.toml import parse_toml, read_toml
-from regard.translator.runs.settings import ARGUMENTS, Settings, own_arguments
+from regard.translator.runs.settings import ARGUMENTS, Settings, own_arguments, read_config
 
 _ONE_LAYER = ("encoder", "reads-padding")
 _FIXED = {
@@ -73,7 +71,7 @@ def load_space(space: str | Path | None, settings: Settings, *, taken: Collectio
     Raises InputError naming every mistake at once.
     """
     name = str(space if space is not None else "good" if settings.model.kind == "encoder-decoder" else "coursework")
-    values = _read(name)
+    values = read_config(name, folder="configs/spaces", what="search space")
     mistakes = Mistakes(f"The search space {name}")
     entries: dict[str, list[Any] | Range] = {}
     for key, given in _flat(values, mistakes):
@@ -117,22 +115,6 @@ def value_of(settings: Settings, key: str) -> Any:
     if key.startswith(ARGUMENTS):
         return own_arguments(settings).get(name)
     return getattr(getattr(settings, section), name)
-
-
-def _read(name: str) -> dict[str, Any]:
-    known = {
-        item.name.removesuffix(".toml"): item
-        for item in (resources.files("regard") / "configs" / "spaces").iterdir()
-        if item.name.endswith(".toml")
-    }
-    try:
-        if not Path(name).exists() and name in known:
-            return parse_toml(known[name].read_text(encoding="utf-8"))
-        return read_toml(name, like="configs/spaces/coursework.toml")
-    except FileNotFoundError:
-        raise InputError(
-            f"There is no search space {name}; give a .toml file or one of: {', '.join(sorted(known))}."
-        ) from None
 
 
 def _flat(values: Mapping[str, Any], mistakes: Mistakes) -> Iterator[tuple[str, Any]]:

@@ -35,8 +35,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+from regard.extras import require
 from regard.files import Lock
-from regard.translator.runs.sealed_files import SealedLines, missing_digest_note
+from regard.translator.runs.sealed_files import SealedLines, damage_error, missing_digest_note
 
 if TYPE_CHECKING:
     import optuna
@@ -113,9 +114,7 @@ class JournalFile(Storage):
         except InputError:  # a line that is not whole, already in one sentence
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError) as error:  # Optuna's
-            raise InputError(
-                f"{self.path} is damaged ({error}); restore it from a copy, or give another --out."
-            ) from None
+            raise damage_error(self.path, error, "give another --out") from None
 
     def notes(self) -> list[str]:
         cut = f"{self.path} ends in the middle of a line, where a worker was stopped: it is left out."
@@ -186,10 +185,9 @@ def without_password(text: str) -> str:
 
 
 def import_optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise InputError("tune needs Optuna: pip install 'regard[translator]'.") from None
+    require("A search", "optuna")
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)  # what went wrong is said by us, once
     return optuna
 

@@ -31,7 +31,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,8 +41,7 @@ from regard.progress import STOPPING, Notify, duration, ignore
 from regard.strict_json import parse_json
 from regard.translator.models.own_translator import OwnCode, taken_settings
 from regard.translator.runs.files import BEST, LAST
-from regard.translator.runs.log import Epoch, read_log
-from regard.translator.runs.records import is_finished
+from regard.translator.runs.records import Epoch, is_finished, read_log
 from regard.translator.runs.settings import Settings
 from regard.translator.studies.comparison import Variant, compare_variants, cpu_seconds_a_run
 from regard.translator.studies.search_record import (
@@ -290,7 +289,8 @@ class _Search:
     def _perplexity(self, trial: optuna.Trial, params: dict[str, Any], run: Path) -> float:
         import optuna
 
-        settings = self._trial_settings(params)
+        with _failing_alone():
+            settings = with_values(self.settings, params)
 
         def watch(event: Step | Epoch) -> None:
             if self.watch is not None:
@@ -309,7 +309,9 @@ class _Search:
             watch(epoch)
         if not is_finished(run):
             data = self._prepare_data(settings)
-            self._try_own(settings, data)
+            if self.own is not None:
+                with _failing_alone():
+                    first_model(settings, data, self.own)
             train(settings, run, prepared=data, watch=watch, own=self.own)
         self._retry_until_answered(lambda: self._check_ours(trial))
         return min(e.perplexity for e in read_log(run).epochs)
@@ -324,20 +326,6 @@ class _Search:
         if self.study.get_trials(deepcopy=False)[trial.number].state.is_finished():
             self.taken = True
             raise _TrialTakenError
-
-    def _trial_settings(self, params: dict[str, Any]) -> Settings:
-        try:
-            return with_values(self.settings, params)
-        except InputError as error:
-            raise CouldNotFindOut(str(error)) from None
-
-    def _try_own(self, settings: Settings, data: PreparedData) -> None:
-        """Sizes that somebody's model does not take together, as 3 heads in a width of 64, fail their trial alone."""
-        if self.own is not None:
-            try:
-                first_model(settings, data, self.own)
-            except InputError as error:
-                raise CouldNotFindOut(str(error)) from None
 
     def _prepare_data(self, settings: Settings) -> PreparedData:
         if settings.embedding.source == settings.embedding.target == "learned":
@@ -406,12 +394,18 @@ class _Search:
     def _say_outcome(self, state: str, value: float | None, epochs: Sequence[Epoch]) -> None:
         done = [t for t in self.study.get_trials(deepcopy=False) if t.state.name == "COMPLETE"]
         best = min((t.value for t in done if t.value is not None), default=None)
-        reached = (
-            f", perplexity {value:.2f}"
-            if value is not None
-            else f" after {len(epochs)} epoch{'s' * (len(epochs) != 1)}"
-        )
+        reached = f" after {len(epochs)} epoch{'s' * (len(epochs) != 1)}"
+        reached = reached if value is None else f", perplexity {value:.2f}"
         self.say(f"{state.lower()}{reached}" + ("" if best is None else f"; best so far {best:.2f}"))
+
+
+@contextlib.contextmanager
+def _failing_alone() -> Iterator[None]:
+    """Settings that do not go together, as 3 heads in somebody's width of 64, fail their trial and not the search."""
+    try:
+        yield
+    except InputError as error:
+        raise CouldNotFindOut(str(error)) from None
 
 
 def first_tries(settings: Settings, space: Space, trials: int, earlier: Tuning | None) -> list[dict[str, Any]]:

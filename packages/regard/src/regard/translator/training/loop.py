@@ -39,7 +39,7 @@ from regard.translator.models.device import check_size, choose_device, count_par
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.own_translator import OwnCode, OwnTranslator, build_own
 from regard.translator.runs.files import BEST, LAST, USUAL, lock_folder
-from regard.translator.runs.log import (
+from regard.translator.runs.records import (
     LOG,
     LOG_EVERY,
     Epoch,
@@ -51,7 +51,7 @@ from regard.translator.runs.log import (
     rewind_log,
     whole_number,
 )
-from regard.translator.runs.sealed_files import Header, missing_digest_note
+from regard.translator.runs.sealed_files import Header, damage_error, missing_digest_note
 from regard.translator.runs.settings import Settings, TrainingSettings
 from regard.translator.scoring.scores import perplexity
 from regard.translator.training.optimisers import build_optimiser
@@ -426,20 +426,14 @@ def _position(path: Path, header: Header) -> _Position:
     facts = header.facts
     if set(facts) != set(_Position().facts()):
         raise InputError(f"{path} does not say how far its run is; it is not the last checkpoint of a run.")
+    counts = {"step": 0, "epoch": 1, "batch": 0, "tokens": 0}  # and the least that each can be
     try:
-        return _Position(
-            step=whole_number("step", facts["step"], least=0),
-            epoch=whole_number("epoch", facts["epoch"], least=1),
-            batch=whole_number("batch", facts["batch"], least=0),
-            loss_sum=finite_number("loss_sum", facts["loss_sum"]),
-            tokens=whole_number("tokens", facts["tokens"], least=0),
-            cpu_seconds=finite_number("cpu_seconds", facts["cpu_seconds"], least=0.0),
-            wall_seconds=finite_number("wall_seconds", facts["wall_seconds"], least=0.0),
-            best=perplexity_of("best", facts["best"]),
-            finished=facts["finished"] is True,
-        )
+        read: dict[str, Any] = {name: whole_number(name, facts[name], least=least) for name, least in counts.items()}
+        read |= {name: finite_number(name, facts[name], least=0.0) for name in ("cpu_seconds", "wall_seconds")}
+        read |= {"loss_sum": finite_number("loss_sum", facts["loss_sum"]), "best": perplexity_of("best", facts["best"])}
+        return _Position(**read, finished=facts["finished"] is True)
     except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}); restore it from a copy, or train the run again.") from None
+        raise damage_error(path, error) from None
 
 
 @contextlib.contextmanager

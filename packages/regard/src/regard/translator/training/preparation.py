@@ -46,22 +46,15 @@ class PreparedData:
 
     def remarks(self) -> list[str]:
         """What to know before training: counts, leaks, pairs left out, and how much of the text vectors cover."""
-        vectors = {"Source": self.source_vectors, "Target": self.target_vectors}
+        corpus, vectors = self.corpus, {"Source": self.source_vectors, "Target": self.target_vectors}
+        long = {
+            "training": len(corpus.train) - self.fitting, "validation": len(corpus.validation) - len(self.validation)
+        }  # fmt: skip
+        share = f"It is trained on {len(self.train):,} of {self.fitting:,} training pairs (data.share)."
         return [
-            *str(self.corpus.report).splitlines(),
-            *(
-                f"{len(whole) - kept} {name} pairs have too many tokens for data.longest and are left out."
-                for name, whole, kept in [
-                    ("training", self.corpus.train, self.fitting),
-                    ("validation", self.corpus.validation, len(self.validation)),
-                ]
-                if kept < len(whole)
-            ),
-            *(
-                [f"It is trained on {len(self.train):,} of {self.fitting:,} training pairs (data.share)."]
-                if len(self.train) < self.fitting
-                else []
-            ),
+            *str(corpus.report).splitlines(),
+            *(f"{n} {x} pairs have too many tokens for data.longest and are left out." for x, n in long.items() if n),
+            *[share] * (len(self.train) < self.fitting),
             *(f"{side} {origin}" for side, origin in vectors.items() if origin is not None),
         ]
 

@@ -21,6 +21,7 @@ from regard.coursework.derivations.problem import problem_names
 from regard.coursework.problem_sets import SETS, QuestionText
 from regard.errors import InputError
 from regard.files import make_folder, write_file, write_new_file
+from regard.grading.assignments.template import notebook_cell, notebook_text
 from regard.notation import without_marks
 from regard.results import Result
 from regard.toml import parse_toml
@@ -192,21 +193,9 @@ def answers(names: tuple[str, ...]) -> str:
 
 
 def _notebook(words: str) -> str:
-    code = answers(("copying_condition", "average_of_two", "weights_are_a_distribution__not_normalised")).split(
-        "\n\n\n"
+    code = answers(("copying_condition", "average_of_two", "weights_are_a_distribution__not_normalised"))
+    *imports, first, second, third = code.split("\n\n\n")
+    cells = ["\n".join(["%matplotlib inline", *imports]), first, second, third]
+    return notebook_text(
+        [*(notebook_cell("code", text) for text in cells), notebook_cell("markdown", f"## 4\n\n{words.strip()}")]
     )
-    cells = [
-        ("code", "%matplotlib inline\n" + "\n".join(code[:2])),
-        *(("code", text) for text in code[2:]),
-        ("markdown", f"## 4\n\n{words.strip()}"),
-    ]
-    written: list[dict[str, object]] = [
-        {
-            "cell_type": kind,
-            "metadata": {},
-            "source": text,
-            **({"outputs": [], "execution_count": None} if kind == "code" else {}),
-        }
-        for kind, text in cells
-    ]
-    return json.dumps({"cells": written, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)

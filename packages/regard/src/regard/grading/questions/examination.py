@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -120,7 +120,7 @@ def examine(task: Task, given: StudentAnswer, *, limits: Limits, jail: Tier) -> 
         if NO_TORCH in str(error):
             return Outcome(status=Status.NOT_RUN, reason=str(error))
         outcome = failed_outcome(str(error), at=Stage.PLAIN)
-    return _add_run_details(outcome, given, runner)
+    return _add_run_details(_as_handed_in(outcome, given), runner)
 
 
 def tool_of(task: Task) -> Tool | None:
@@ -174,21 +174,24 @@ def failure_in_words(reason: str, code: str = "") -> str:
     return f"{reason[: found.start()]}{name} is {is_}, {'needed' if side == 'below' else 'allowed'} {needed}"
 
 
-def _add_run_details(outcome: Outcome, given: StudentAnswer, runner: Runner) -> Outcome:
-    """With what kept it in, what it printed, and lines as cells where it is a notebook."""
-    book = given.notebook
+def _as_handed_in(outcome: Outcome, given: StudentAnswer) -> Outcome:
+    """In the words of the file that was handed in: of a notebook, cells and not the lines that were made of them."""
     reason = outcome.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
-    printed = runner.printed_text if hasattr(runner, "lines") else ""
-    said = {
-        **outcome.to_dict(),
-        "reason": book.with_cell_numbers(reason) if book is not None else reason,
-        "tier": runner.tier.value,
-        "seconds": runner.clock.limit if outcome.status is Status.CUT_SHORT else 0.0,
-        "confined": re.sub(r"user \d+", "another user", runner.jail_description),  # else two runs would differ
-        "printed": printed[:500],
-        "notes": (*outcome.notes, *(book.notes if book is not None else ())),
-    }
-    return Outcome.from_dict(said)
+    if given.notebook is None:
+        return replace(outcome, reason=reason)
+    reason = given.notebook.with_cell_numbers(reason)
+    return replace(outcome, reason=reason, notes=(*outcome.notes, *given.notebook.notes))
+
+
+def _add_run_details(outcome: Outcome, runner: Runner) -> Outcome:
+    """With what kept it in, and what it printed."""
+    return replace(
+        outcome,
+        tier=runner.tier.value,
+        seconds=runner.clock.limit if outcome.status is Status.CUT_SHORT else 0.0,
+        confined=hide_user(runner.jail_description),
+        printed=(runner.printed_text if hasattr(runner, "lines") else "")[:500],
+    )
 
 
 def without_author_advice(reason: str) -> str:
@@ -329,15 +332,7 @@ def examine_model(task: Task, given: StudentAnswer, *, limits: Limits, jail: Tie
     except Exception as error:  # of the judge, on what came back: no reason to stop the others, and no zero
         reason = f"what came back could not be judged ({type(error).__name__}); a person has to look at it"
         outcome = Outcome(status=Status.DOUBTED, share=0.0, reason=reason)
-    book = given.notebook
-    reason = outcome.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
-    said = {
-        **outcome.to_dict(),
-        "tier": jail.value,
-        "reason": book.with_cell_numbers(reason) if book is not None else reason,
-        "notes": (*outcome.notes, *(book.notes if book is not None else ())),
-    }
-    return Outcome.from_dict(said)
+    return replace(_as_handed_in(outcome, given), tier=jail.value)
 
 
 def _judge_of(kind: Kind) -> Judge:

@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any
 from regard.arrays import check_target
 from regard.coursework.problem_sets import SETS, Source
 from regard.coursework.question import Parameter, Question, checked_parameters
-from regard.coursework.verdict import (
-    ClaimReport,
-    MarkedResult,
-    Reading,
-    ReadingVerdict,
-    format_parameters,
-    wrap_text,
-)
+from regard.coursework.verdict import ClaimReport, MarkedResult, Reading, ReadingVerdict, format_parameters, wrap_text
 from regard.errors import InputError
 from regard.pictures import ENDINGS, axes, figure, save, set_formulas
 from regard.progress import Progress
@@ -312,7 +305,7 @@ def read_claim(module: str) -> Claim:
 def _words_around(figure: Figure, words: Mapping[str, Any], chosen: Mapping[str, float]) -> Iterator[Axes]:
     """Axes with their title and labels, for these parameters; and the legend, once what it names has been drawn."""
     said = {name: one.format(**chosen) if isinstance(one, str) else one for name, one in words.items()}
-    legend = said.pop("legend", {})
+    legend: Any = said.pop("legend", {})
     made = axes(figure, **said)
     yield made
     if made.get_legend_handles_labels()[1]:

@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    orthonormal_rows,
-    query_question,
-)
+from regard.coursework.query_questions import orthonormal_rows, query_question
 from regard.coursework.question import Instance
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import InputError

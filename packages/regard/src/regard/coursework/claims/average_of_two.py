@@ -11,11 +11,7 @@ import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    orthonormal_rows,
-    query_question,
-    sharp_precision,
-)
+from regard.coursework.query_questions import orthonormal_rows, query_question, sharp_precision
 from regard.coursework.question import Instance
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -12,12 +12,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.adversary import attack
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    norm_ruling,
-    query_instance,
-    query_question,
-    sharp_precision,
-)
+from regard.coursework.query_questions import norm_ruling, query_instance, query_question, sharp_precision
 from regard.coursework.question import Ruling, format_distinctly, inequality
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
@@ -43,7 +38,10 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
             "nothing: the reading 'every $eps'$ does.",
         )
     budget = factor * math.log(n / eps)
-    hardest = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
+    hardest = attack(
+        lambda n, eps: shortest_norm(n, eps) / (factor * math.log(n / eps)) if n > eps else 0.0,
+        {"n": (2, 1e6), "eps": (1e-12, 1.0)},
+    )
     found, most = format_distinctly(100 * hardest.value, 100 * math.sqrt(2) / factor, digits=4)
     tight = (
         f"the shortest query has norm {shortest_norm(n, eps):.6g}, "
@@ -66,13 +64,6 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         budget=budget,
         needed=shortest_norm(n, eps),
     )
-
-
-def _share_of(factor: float) -> Callable[[float, float], float]:
-    def share(n: float, eps: float) -> float:
-        return shortest_norm(n, eps) / (factor * math.log(n / eps)) if n > eps else 0.0
-
-    return share
 
 
 def _solver_sentence(n: int, eps: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -13,10 +13,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    norm_ruling,
-    query_question,
-)
+from regard.coursework.query_questions import norm_ruling, query_question
 from regard.coursework.question import Instance, Ruling, inequality
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION
@@ -68,7 +65,9 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         total = balls.rest(0, [(n - 1, -(balls.ball(n) / balls.ball(eps)).log())])
         if not total < balls.ball(eps):
             return not_refuted_verdict(1, "The enclosure of the worst case did not confirm the proof.")
-    hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
+    hardest = attack(
+        lambda n, eps: _longest_norm(n, eps) / (factor * math.log(n / eps)), {"n": (3, 1e6), "eps": (1e-9, 0.999)}
+    )
     return holds(
         "proof, and an enclosure of its worst case",
         f"$q = 2 ln(n/eps) k_0$ has norm {2 * math.log(n / eps):.6g}, and leaves the others at most $(n-1) eps/n = "
@@ -78,13 +77,6 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         budget=budget,
         needed=_longest_norm(n, eps),
     )
-
-
-def _share_of(factor: float) -> Callable[..., float]:
-    def share(n: int, eps: float) -> float:
-        return _longest_norm(n, eps) / (factor * math.log(n / eps))
-
-    return share
 
 
 def _tightness(n: int, eps: float, factor: float, worst: Attack, hardest: Attack) -> str:

@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.question import (
-    Instance,
-    Ruling,
-    equality_ruling,
-    inequality,
-    read_question,
-    worst_ruling,
-)
+from regard.coursework.question import Instance, Ruling, equality_ruling, inequality, read_question, worst_ruling
 from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION
 from regard.rigor import balls

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    query_instance,
-    query_question,
-    share_ruling,
-    sharp_precision,
-)
+from regard.coursework.query_questions import query_instance, query_question, share_ruling, sharp_precision
 from regard.coursework.question import Instance, Ruling, inequality, worst_ruling
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION

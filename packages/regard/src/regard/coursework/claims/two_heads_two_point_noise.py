@@ -10,12 +10,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    ENCLOSED,
-    compare_with_shortest,
-    orthonormal_rows,
-    share_ruling,
-)
+from regard.coursework.query_questions import ENCLOSED, compare_with_shortest, orthonormal_rows, share_ruling
 from regard.coursework.question import (
     Best,
     Instance,

@@ -355,9 +355,6 @@ def _class_rows(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
                 group=student.group,
                 questions=(),
                 of=pile.assignment.points,
-                submitted=None,
-                late=timedelta(0),
-                kept=1.0,
                 problems=("nothing was handed in",),
             )
         )

@@ -23,7 +23,7 @@ from regard.errors import InputError
 from regard.files import make_folder, write_file
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Assignment, Kind, Task
-from regard.grading.questions.derivation import problem_of
+from regard.grading.questions.examination import problem_of
 from regard.grading.questions.statements import draw_statements
 from regard.grading.submissions.students import Student, identity
 from regard.grading.submissions.submission import YOURS

@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 
 from regard.grading.assignments.assignment_file import read_assignment
+from regard.grading.assignments.our_answers import RIGHT, our_functions
 from regard.grading.assignments.problem_sets import answers
 from regard.grading.gradebook.grader import cores, grade, pile_of, safe_tier
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Kind, Limits, Task
 from regard.grading.questions.examination import StudentAnswer, examine
-from regard.grading.submissions.notebooks import defined_names
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox import jail
 from regard.sandbox.clock import Clock
@@ -120,19 +120,16 @@ def _cpu() -> float:
 
 def _graded(count: int) -> tuple[float, float]:
     """Seconds by the wall's clock, and of the CPU; a third right, a third with one mistake, a third all wrong."""
-    right = [claim.replace("-", "_") for claim in CLAIMS]
-    from importlib import resources
-
-    text = (resources.files("regard.grading.solutions") / "wrong.py").read_text(encoding="utf-8")
-    wrong = [next(name for name in defined_names(text) if name.startswith(f"{claim}__")) for claim in right]
+    right = dict.fromkeys(CLAIMS, RIGHT)
+    wrong = {claim: next(said for said in our_functions(claim) if said != RIGHT) for claim in CLAIMS}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         lines = ['name = "bench"', *(f'[[question]]\nid = "{claim}"\nclaim = "{claim}"' for claim in CLAIMS)]
         (place / "a.toml").write_text("\n".join(lines))
         (place / "subs").mkdir()
         for number in range(count):
-            names = (right, [wrong[0], *right[1:]], wrong)[number % 3]
-            (place / "subs" / f"s{number:03}.py").write_text(answers(tuple(names)))
+            ours = (right, right | {CLAIMS[0]: wrong[CLAIMS[0]]}, wrong)[number % 3]
+            (place / "subs" / f"s{number:03}.py").write_text(answers(ours))
         pile = pile_of(
             read_assignment(place / "a.toml"),
             read_submissions([str(place / "subs")]),

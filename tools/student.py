@@ -197,6 +197,16 @@ def _defined(node: ast.stmt) -> list[str]:
     return []
 
 
+def _without_best(tree: ast.AST) -> None:
+    """Of every question that is read in it: without how far an answer is from the best."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "read_question":
+            call.keywords = [keyword for keyword in call.keywords if keyword.arg not in LEFT_OUT]
+            for keyword in call.keywords:
+                if keyword.arg == "measure":
+                    keyword.value = ast.Constant(MEASURE)
+
+
 class Build:
     """What goes into the wheel: whole modules, and names of shaken ones."""
 
@@ -254,6 +264,7 @@ class Build:
             return None
         kept.add(name)
         node = found.defines[name]
+        _without_best(node)
         for one in ast.walk(node):
             if isinstance(one, ast.Name):
                 self.reached(module, one.id)
@@ -265,12 +276,6 @@ class Build:
         if found is None:
             return
         question = found.defines.get("QUESTION")
-        for call in ast.walk(question) if question is not None else ():
-            if isinstance(call, ast.Call):
-                call.keywords = [keyword for keyword in call.keywords if keyword.arg not in LEFT_OUT]
-                for keyword in call.keywords:
-                    if keyword.arg == "measure":
-                        keyword.value = ast.Constant(MEASURE)
         self.names.setdefault(name, set())
         if question is not None:
             self.reached(name, "QUESTION")
@@ -339,12 +344,7 @@ class Build:
         return node
 
     def _claim_text(self, module: Module) -> str:
-        call = next(
-            node.value
-            for node in module.body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CLAIM"
-        )
-        name = ast.literal_eval(call.args[0]) if isinstance(call, ast.Call) else ""
+        name = module.path.stem.replace("_", "-")
         words = tomllib.loads((module.path.parent / f"{name}.toml").read_text(encoding="utf-8"))
         question = "QUESTION" in module.defines
         statement = "QUESTION.statement" if question else repr("A question that asks for words.")

@@ -9,11 +9,9 @@ import flint
 import numpy as np
 import pytest
 
+from regard.coursework.catalogue import claims
 from regard.coursework.query_questions import (
     ENCLOSED,
-    EPS,
-    EXTRA,
-    N,
     _relative_room,
     compare_with_shortest,
     enclosed_scores,
@@ -25,6 +23,8 @@ from regard.coursework.query_questions import (
 )
 from regard.coursework.question import Size
 from regard.rigor import balls
+
+N, EXTRA, EPS = claims["average-of-two"].question.sizes
 
 
 @pytest.mark.parametrize("size", [N, EXTRA, EPS])

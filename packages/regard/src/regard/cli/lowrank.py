@@ -18,71 +18,62 @@ from regard.lowrank import Sketch, Spectrum, product_spectrum, sketch, study, ta
 if TYPE_CHECKING:
     from regard.lowrank import Study, Table
 
-MatrixSpec = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[MATRIX]",
-        help="A matrix: file.npy, file.npz:NAME, file.safetensors:NAME, a .csv, or '1,0; 0,1'. "
-        "A .safetensors file without a NAME: all its matrices, one table.",
-    ),
-]
-Product = Annotated[
-    tuple[str, str] | None,
-    typer.Option(metavar="A B", help="Instead of MATRIX: the product A B^T, such as W_Q W_K^T, not formed."),
-]
-Transposed = Annotated[
-    bool, typer.Option("--transposed", help="With --product: A^T B, for weights stored as torch.nn.Linear does.")
-]
-Rank = Annotated[int | None, typer.Option(help="The rank of the approximation.")]
-Error = Annotated[float | None, typer.Option(help="Find the smallest rank with at most this error instead.")]
-Norm = Annotated[str | None, typer.Option(help="The norm of --error: spectral (default) or frobenius.")]
-Relative = Annotated[bool, typer.Option("--relative", help="--error is relative to the norm of the matrix.")]
-Inputs = Annotated[
-    str | None, typer.Option(help="Inputs X, one row each: also show what the cut does to softmax(scale X M X^T).")
-]
-Scale = Annotated[
-    float | None, typer.Option(help="The scale of the scores [default: 1, or 1/sqrt(columns of A) with --product].")
-]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        help="Proved error of the singular values, relative to the largest, that is good enough [default: 1e-8]."
-    ),
-]
-All = Annotated[bool, typer.Option("--all", help="All matrices of a .safetensors file, one table.")]
-Randomised = Annotated[
-    bool, typer.Option("--randomised", help="For huge matrices: sketch to --rank in blocks of rows, with bounds.")
-]
-Seed = Annotated[int | None, typer.Option(min=0, help="With --randomised: the seed of the sketch [default: 0].")]
-Passes = Annotated[
-    int | None,
-    typer.Option(help="With --randomised: how often to read the matrix for the basis [default: 2, the least]."),
-]
-Check = Annotated[bool, typer.Option("--check", help="Recompute the bounds by separate code; exit 1 if they fail.")]
-Out = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Save the factors of the cut (.safetensors or .npz): left @ right.T.")
-]
-
 NO_CUT = "--out saves the factors of a cut: give --rank, or an --error that needs one."
 
 
 def lowrank(
-    matrix: MatrixSpec = None,
-    product: Product = None,
-    transposed: Transposed = False,
-    rank: Rank = None,
-    error: Error = None,
-    norm: Norm = None,
-    relative: Relative = False,
-    inputs: Inputs = None,
-    scale: Scale = None,
-    tolerance: Tolerance = None,
-    every: All = False,
-    randomised: Randomised = False,
-    seed: Seed = None,
-    passes: Passes = None,
-    check: Check = False,
-    out: Out = None,
+    context: typer.Context,
+    matrix: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MATRIX]",
+            help="A matrix: file.npy, file.npz:NAME, file.safetensors:NAME, a .csv, or '1,0; 0,1'. "
+            "A .safetensors file without a NAME: all its matrices, one table.",
+        ),
+    ] = None,
+    product: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Instead of MATRIX: the product A B^T, such as W_Q W_K^T, not formed."),
+    ] = None,
+    transposed: Annotated[
+        bool, typer.Option("--transposed", help="With --product: A^T B, for weights stored as torch.nn.Linear does.")
+    ] = False,
+    rank: Annotated[int | None, typer.Option(help="The rank of the approximation.")] = None,
+    error: Annotated[float | None, typer.Option(help="Find the smallest rank with at most this error instead.")] = None,
+    norm: Annotated[str | None, typer.Option(help="The norm of --error: spectral (default) or frobenius.")] = None,
+    relative: Annotated[
+        bool, typer.Option("--relative", help="--error is relative to the norm of the matrix.")
+    ] = False,
+    inputs: Annotated[
+        str | None, typer.Option(help="Inputs X, one row each: also show what the cut does to softmax(scale X M X^T).")
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option(help="The scale of the scores [default: 1, or 1/sqrt(columns of A) with --product].")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="Proved error of the singular values, relative to the largest, that is good enough [default: 1e-8]."
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All matrices of a .safetensors file, one table.")] = False,
+    randomised: Annotated[
+        bool, typer.Option("--randomised", help="For huge matrices: sketch to --rank in blocks of rows, with bounds.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="With --randomised: the seed of the sketch [default: 0].")
+    ] = None,
+    passes: Annotated[
+        int | None,
+        typer.Option(help="With --randomised: how often to read the matrix for the basis [default: 2, the least]."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Recompute the bounds by separate code; exit 1 if they fail.")
+    ] = False,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Save the factors of the cut (.safetensors or .npz): left @ right.T."),
+    ] = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,10 +86,15 @@ def lowrank(
     """
     if (matrix is None) == (product is None):
         raise InputError("Give one matrix, or --product A B for A B^T, and not both.")
-    _refuse_idle(product, transposed, error, norm, relative, inputs, scale, tolerance, randomised, seed, passes)
+    given = {name for name, value in context.params.items() if value is not None and value is not False}
+    _refuse_idle(given)
     _check_targets(out, plot, cut=rank is not None or error is not None)
     if every or (matrix is not None and matrix.lower().endswith(".safetensors")):
-        _refuse_with_all(error, inputs, out, plot, product, tolerance, randomised, check)
+        if given & {"error", "inputs", "out", "plot", "product", "tolerance", "randomised", "check"}:
+            raise InputError(
+                "The table of all matrices goes with --rank alone; name one tensor (file.safetensors:NAME) for the "
+                "rest."
+            )
         show(_table(str(matrix), rank), as_json=as_json)
     if randomised:
         answer, source = _sketch_matrix(
@@ -207,33 +203,12 @@ def _check_targets(out: str | None, plot: str | None, *, cut: bool) -> None:
         raise InputError(NO_CUT)
 
 
-def _refuse_idle(
-    product: object, transposed: bool, error: float | None, norm: str | None, relative: bool, inputs: str | None,
-    scale: float | None, tolerance: float | None, randomised: bool, seed: int | None, passes: int | None,
-) -> None:  # fmt: skip
+def _refuse_idle(given: set[str]) -> None:
     """Refuse options that would change nothing here, rather than ignore them."""
-    needs = [
-        ("--transposed", transposed, "--product", product is not None),
-        ("--norm", norm is not None, "--error", error is not None),
-        ("--relative", relative, "--error", error is not None),
-        ("--scale", scale is not None, "--inputs", inputs is not None),
-        ("--seed", seed is not None, "--randomised", randomised),
-        ("--passes", passes is not None, "--randomised", randomised),
-    ]
-    for option, given, other, there in needs:
-        if given and not there:
-            raise InputError(f"{option} does nothing without {other}: add {other} or leave out {option}.")
-    for other, there in (("--product", product is not None), ("--randomised", randomised)):
-        if tolerance is not None and there:
-            raise InputError(f"--tolerance does nothing with {other}: leave out one of the two.")
-
-
-def _refuse_with_all(
-    error: float | None, inputs: str | None, out: str | None, plot: str | None, product: object,
-    tolerance: float | None, randomised: bool, check: bool,
-) -> None:  # fmt: skip
-
-    if any(option is not None for option in (error, inputs, out, plot, product, tolerance)) or randomised or check:
-        raise InputError(
-            "The table of all matrices goes with --rank alone; name one tensor (file.safetensors:NAME) for the rest."
-        )
+    needs = {"transposed": "product", "norm": "error", "relative": "error", "scale": "inputs"}
+    for option, other in {**needs, "seed": "randomised", "passes": "randomised"}.items():
+        if option in given and other not in given:
+            raise InputError(f"--{option} does nothing without --{other}: add --{other} or leave out --{option}.")
+    for other in ("product", "randomised"):
+        if {"tolerance", other} <= given:
+            raise InputError(f"--tolerance does nothing with --{other}: leave out one of the two.")

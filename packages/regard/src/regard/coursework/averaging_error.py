@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.array_types import Real
-from regard.coursework.query_questions import N
-from regard.coursework.question import Ruling, bound_ruling, format_distinctly
+from regard.coursework.query_questions import orthonormal_rows
+from regard.coursework.question import Instance, Ruling, bound_ruling, format_distinctly
 from regard.errors import InputError
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
@@ -104,11 +103,15 @@ def _moments(laws: list[tuple[int, Any, Any]]) -> tuple[list[Any], Any]:
 # what the questions about noise share
 
 LONGEST = 1e8  # norm of a query
-KEYS = replace(N, ladder=(2, 3, 5, 10, 20), reach=(2, 50))
 BY_INTEGRALS = (
     "The expected error was integrated with an error bound (by quasi-Monte-Carlo with a 95 % interval where two heads "
     "share noise), for orthonormal values: an instance fails only if it fails beyond that."
 )
+
+
+def noisy_means(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
+    """Orthonormal means of the keys, their noise, and the error allowed."""
+    return Instance(given={"means": orthonormal_rows(latent, n, extra), "iso": iso, "error": error})
 
 
 def error_ruling(model: NoiseModel, queries: Real, error: float) -> Ruling:

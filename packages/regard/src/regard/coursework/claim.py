@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.arrays import check_target
-from regard.coursework.parameters import Parameter, checked_parameters
 from regard.coursework.problem_sets import SETS, Source
-from regard.coursework.question import Question
-from regard.coursework.verdict import (
-    ClaimReport,
-    MarkedResult,
-    Reading,
-    ReadingVerdict,
-    Verdict,
-    format_parameters,
-    wrap_text,
-)
+from regard.coursework.question import Parameter, Question, checked_parameters
+from regard.coursework.verdict import ClaimReport, MarkedResult, Reading, ReadingVerdict, format_parameters, wrap_text
 from regard.errors import InputError
-from regard.pictures import ENDINGS, figure, save, set_formulas
+from regard.pictures import ENDINGS, axes, figure, save, set_formulas
 from regard.progress import Progress
 from regard.rigor import check_arithmetic
 from regard.toml import package_table
 from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from regard.coursework.answers.report import AnswerReport
@@ -271,28 +265,23 @@ class ClaimSolution(MarkedResult):
         return {**self.checked.marked_dict(), "proof": self.proof.text}
 
 
-def _no_numbers(**parameters: float) -> dict[str, object]:
-    return {}
+def read_claim(module: str) -> Claim:
+    """The claim of claims/NAME.toml, joined with the functions of the module beside it, which says ``__name__``.
 
-
-def read_claim(
-    name: str,
-    *,
-    checks: Mapping[str, Callable[..., Verdict]],
-    draw: Callable[..., None],
-    proof_numbers: Callable[..., Mapping[str, object]] = _no_numbers,
-    question: Question | None = None,
-    asks_for_code: bool = False,
-) -> Claim:
-    """The claim of claims/NAME.toml, with the functions that decide its readings, by the readings' names.
-
-    The proof is a text with places for numbers: the parameters, and what ``proof_numbers`` computes from them.
+    A reading names the function that decides it. ``draw`` makes the picture: on axes that have the words of
+    ``[picture]`` already, or on an empty figure where there are none. ``QUESTION`` is what a reader can construct. The
+    proof is a text with places for numbers: the parameters, and what ``proof_numbers`` computes from them.
     """
+    functions, name = vars(sys.modules[module]), module.rpartition(".")[2].replace("_", "-")
     words = package_table("regard.coursework.claims", f"{name}.toml")
-    proof: str = words["proof"]["text"]
 
     def prove(**chosen: float) -> str:
-        return proof.format(**chosen, **proof_numbers(**chosen))
+        numbers = functions["proof_numbers"](**chosen) if "proof_numbers" in functions else {}
+        return str(words["proof"]["text"]).format(**chosen, **numbers)
+
+    def draw(figure: Any, **chosen: float) -> None:
+        with _words_around(figure, words["picture"], chosen) if "picture" in words else nullcontext(figure) as place:
+            functions["draw"](place, **chosen)
 
     return Claim(
         name=name,
@@ -302,19 +291,25 @@ def read_claim(
         sources=tuple(Source(**source) for source in words["sources"]),
         parameters=tuple(Parameter(name=one, **rule) for one, rule in words.get("parameters", {}).items()),
         readings=tuple(
-            Reading(
-                name=one["name"],
-                statement=one["statement"],
-                check=checks[one["name"]],
-                ignores=tuple(one.get("ignores", ())),
-            )
+            Reading(**{**one, "check": functions[one["check"]], "ignores": tuple(one.get("ignores", ()))})
             for one in words["readings"]
         ),
         prove=prove,
         draw=draw,
-        question=question,
-        asks_for_code=asks_for_code,
+        question=functions.get("QUESTION"),
+        asks_for_code=words.get("asks_for_code", False),
     )
+
+
+@contextmanager
+def _words_around(figure: Figure, words: Mapping[str, Any], chosen: Mapping[str, float]) -> Iterator[Axes]:
+    """Axes with their title and labels, for these parameters; and the legend, once what it names has been drawn."""
+    said = {name: one.format(**chosen) if isinstance(one, str) else one for name, one in words.items()}
+    legend: Any = said.pop("legend", {})
+    made = axes(figure, **said)
+    yield made
+    if made.get_legend_handles_labels()[1]:
+        made.legend(frameon=False, loc=legend.get("loc", "best"), fontsize=legend.get("fontsize"))
 
 
 def _with_values(statement: str, chosen: Mapping[str, float]) -> str:

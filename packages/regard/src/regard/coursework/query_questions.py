@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import flint
 import numpy as np
 
 from regard.array_types import Float
-from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.question import (
-    LARGEST,
     SLACK,
     Best,
     Instance,
+    Question,
     Ruling,
-    Size,
     bound_ruling,
     format_distinctly,
-    make_size,
+    read_question,
+    worst_ruling,
 )
 from regard.rigor import balls
-
-N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50), reach=(2, 100))
-EXTRA = make_size("extra", "how many dimensions more than keys", (0, 1, 3), whole=True, least=0, most=8)
-EPS = Size(parameter=slack(), ladder=(0.5, 0.1, 0.01, 0.001, 1e-6, 0.999), reach=(1e-12, 0.999))
 
 ROUNDING = 1e-12  # of the odds: the keys themselves are orthonormal only to 1e-16 or so
 
@@ -114,3 +109,31 @@ def compare_with_shortest(query: Float, keys: Float, chosen: Sequence[int], eps:
     if shortest.lower_bound is None or not shortest.lower_bound > 0:
         return None  # q = 0 is enough, and no ratio says anything
     return Best(yours=float(np.linalg.norm(query)), best=shortest.lower_bound)
+
+
+def _nothing_more(given: Mapping[str, Any], query: Float) -> list[Ruling]:
+    return []
+
+
+def query_question(
+    claim: str,
+    chosen: Callable[[Mapping[str, Any]], list[int]],
+    *,
+    further: Callable[[Mapping[str, Any], Float], list[Ruling]] = _nothing_more,
+    **functions: Any,
+) -> Question:
+    """The question for a query that gives each chosen key 1/(s+eps), and obeys what is ``further`` asked of it."""
+
+    def judge(instance: Instance, query: Float) -> Ruling:
+        given = instance.given
+        return worst_ruling(share_ruling(query, given["keys"], chosen(given), given["eps"]), *further(given, query))
+
+    return read_question(
+        claim,
+        shape=lambda given: given["keys"].shape[1:],
+        judge=functions.pop("judge", judge),
+        decided=ENCLOSED,
+        measure=SHORTEST,
+        best=lambda one, query: compare_with_shortest(query, one.given["keys"], chosen(one.given), one.given["eps"]),
+        **functions,
+    )

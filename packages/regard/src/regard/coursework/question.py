@@ -9,7 +9,8 @@ and the adversary moves both without having to know what they mean.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -17,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Float
-from regard.coursework.parameters import Parameter
+from regard.declared_tables import Bounds
 from regard.errors import InputError
+from regard.notation import without_marks
 from regard.toml import package_table
+from regard.written_numbers import real_number, rounded_integer_error
 
 Setting = dict[str, float]
 
@@ -27,6 +30,62 @@ LARGEST = 400  # rows and columns of a latent
 TRIES = 20  # to draw the other sizes so that they fit to an end
 ROUNDING = 1e-14  # of a figure that takes a few operations, relatively: closer ones are not told apart by it
 SLACK = 1e-9  # what an answer may miss by, relatively: it was computed in floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter(Bounds):
+    """A number that a claim depends on, and its range.
+
+    >>> Parameter(name="eps", default=0.01, meaning="the slack", above=0, below=1).rule()
+    'a number with $0 <$ eps $< 1$'
+    """
+
+    name: str
+    default: float
+    meaning: str
+    whole: bool = False
+    even: bool = False  # and whole
+
+    def rule(self) -> str:
+        """The range in words."""
+        kind = "an even number" if self.even else "a whole number" if self.whole else "a number"
+        least = ((self.least, "<="), (self.above, "<"))
+        most = ((self.most, "<="), (self.below, "<"))
+        left = next((f"${bound:g} {sign}$ " for bound, sign in least if bound is not None), "")
+        right = next((f" ${sign} {bound:g}$" for bound, sign in most if bound is not None), "")
+        return f"{kind} with {left}{self.name}{right}" if left or right else kind
+
+    def parse_value(self, value: object, claim: str) -> float:
+        """The value as an int or float inside the range, or an InputError."""
+        if isinstance(value, bool):
+            raise self._refusal(value, claim)
+        try:
+            number = real_number(value) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            raise self._refusal(value, claim) from None
+        if isinstance(value, int) and number != value:
+            raise rounded_integer_error(value, f"{self.name} of {claim}")
+        if not math.isfinite(number) or not self.contains(number):
+            raise self._refusal(value, claim)
+        step = 2 if self.even else 1
+        if (self.even or self.whole) and number % step:
+            raise self._refusal(value, claim)
+        return int(number) if self.even or self.whole else number
+
+    def _refusal(self, value: object, claim: str) -> InputError:
+        came = str(value)[:40] if isinstance(value, str) else repr(value)
+        rule = without_marks(f"{self.meaning}, must be {self.rule()}")
+        return InputError(f"{claim}: {self.name}, {rule}; {came} is not.")
+
+
+def checked_parameters(known: tuple[Parameter, ...], given: dict[str, object], claim: str) -> dict[str, float]:
+    """The defaults, replaced by what was given; unknown names are refused."""
+    names = [parameter.name for parameter in known]
+    for name in given:
+        if name not in names:
+            has = f"it has {', '.join(names)}" if names else "it has none"
+            raise InputError(f"{claim} has no parameter {name!r}; {has}.")
+    return {p.name: p.parse_value(given.get(p.name, p.default), claim) for p in known}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +152,7 @@ class Size:
 
 
 def make_size(
-    name: str, meaning: str, ladder: tuple[float, ...], *, reach: tuple[float, float] | None = None, **rule: Any
+    name: str, meaning: str, ladder: Sequence[float], *, reach: tuple[float, float] | None = None, **rule: Any
 ) -> Size:
     """A size, by the rule that its values obey.
 
@@ -101,7 +160,7 @@ def make_size(
     'a whole number with $2 <=$ d'
     """
     parameter = Parameter(name=name, default=ladder[0], meaning=meaning, **rule)
-    return Size(parameter=parameter, ladder=ladder, reach=reach)
+    return Size(parameter=parameter, ladder=tuple(ladder), reach=reach and (reach[0], reach[1]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -142,6 +201,14 @@ class Best:
     best: float
 
 
+def _one_number(given: Mapping[str, Any]) -> tuple[int, ...]:
+    return ()
+
+
+def _sizes_themselves(latent: Float, **setting: float) -> Instance:
+    return Instance(given=setting)
+
+
 def _no_traps(**setting: float) -> Iterable[Instance]:
     return ()
 
@@ -154,8 +221,9 @@ def _always(**setting: float) -> bool:
 class Question:
     """What a claim asks its reader to construct.
 
-    ``make(latent, **setting)`` builds an instance, ``judge(instance, answer)`` rules on what came back (with a third
-    argument where instances ask ``again``), ``best(instance, answer)`` measures it against the optimum, or is None.
+    ``make(latent, **setting)`` builds an instance, by default of the sizes alone; ``judge(instance, answer)`` rules on
+    what came back (with a third argument where instances ask ``again``), ``best(instance, answer)`` measures it
+    against the optimum, or is None.
     ``traps(**setting)`` are instances that are hard on purpose.
     """
 
@@ -163,11 +231,11 @@ class Question:
     arguments: Mapping[str, str]  # name: shape and meaning
     task: str  # what to return, in words; never how
     returns: str
-    shape: Callable[[Mapping[str, Any]], tuple[int, ...]]  # of what is to be returned, from the arguments
     sizes: tuple[Size, ...]
-    make: Callable[..., Instance]
     judge: Callable[..., Ruling]
     decided: str  # by what arithmetic a case is decided
+    shape: Callable[[Mapping[str, Any]], tuple[int, ...]] = _one_number  # of what is to be returned
+    make: Callable[..., Instance] = _sizes_themselves
     measure: str = ""  # what `best` measures, and against what
     best: Callable[..., Best | None] | None = None
     statement: str = ""  # instead of the claim's, where that gives the answer away
@@ -233,8 +301,10 @@ def _question_words() -> dict[str, dict[str, Any]]:
 
 
 def read_question(claim: str, **functions: Any) -> Question:
-    """The question of a claim: its words from questions.toml, and the other fields as they are given."""
-    return Question(**_question_words()[claim], **functions)
+    """The question of a claim: its words and sizes from questions.toml, and the other fields as they are given."""
+    words, shared = _question_words()[claim], _question_words()["sizes"]
+    sizes = tuple(make_size(name, **{**shared.get(name, {}), **own}) for name, own in words["sizes"].items())
+    return Question(**{**words, "sizes": sizes}, **functions)
 
 
 def _sizes_at_ends(sizes: tuple[Size, ...]) -> Iterator[tuple[Size, ...]]:

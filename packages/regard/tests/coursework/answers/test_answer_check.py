@@ -17,13 +17,22 @@ from regard.coursework.answers import answer_check
 from regard.coursework.answers.report import literal
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import never_exactly_the_average
-from regard.coursework.parameters import Parameter
-from regard.coursework.query_questions import EPS, N, orthonormal_rows, share_ruling
-from regard.coursework.question import Instance, Ruling, Size, bound_ruling, equality_ruling, make_size, worst_ruling
+from regard.coursework.query_questions import orthonormal_rows, share_ruling
+from regard.coursework.question import (
+    Instance,
+    Parameter,
+    Ruling,
+    Size,
+    bound_ruling,
+    equality_ruling,
+    make_size,
+    worst_ruling,
+)
 from regard.errors import InputError
 from regard.mistakes.embedding import FORMULAS, halves, sinusoids
 from tiers import sampled
 
+N, _, EPS = claims["average-of-two"].question.sizes
 WORDS = {"heads-summary", "the-cone-of-keys", "order-blindness-hurts", "translator-trained"}
 CODE = {"translator"}  # a whole model, checked in coursework/checker
 

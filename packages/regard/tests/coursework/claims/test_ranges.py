@@ -28,7 +28,7 @@ from regard.coursework.claims import (
     small_noise_keeps_the_average,
     the_bisector,
 )
-from regard.coursework.parameters import Parameter
+from regard.coursework.question import Parameter
 from regard.coursework.verdict import Status
 from regard.errors import InputError
 from regard.notation import without_marks

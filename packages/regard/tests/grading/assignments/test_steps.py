@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from collections.abc import Callable
 
 import pytest
 
 from regard.coursework.answers.answer_check import Check, Stage, caller
 from regard.coursework.catalogue import claims
+from regard.grading.assignments.our_answers import RIGHT, our_file, our_functions
 from regard.grading.gradebook.marks import mark_outcome
 from regard.grading.questions.assignment import LADDER, ORDER, Kind, Limits, Task
 from regard.grading.questions.examination import Outcome, Stages, Status, WorkClock
 from tiers import NIGHTLY
 
-TEXT = (resources.files("regard.grading.solutions") / "wrong.py").read_text(encoding="utf-8")
 SECRETS = (1, 2, 3, 4, 5, 6)
 
 
-def wrong() -> dict[str, object]:
+def wrong() -> dict[str, Callable[..., object]]:
     """Our wrong answers by name: claim, two underscores, what is wrong."""
-    held: dict[str, object] = {}
-    exec(compile(TEXT, "wrong.py", "exec"), held)
-    return {name: one for name, one in held.items() if "__" in name.strip("_") and callable(one)}
+    found = {}
+    for claim in (name for name in claims if claims[name].question is not None):
+        name = claim.replace("-", "_")
+        for said, function in our_functions(claim).items():
+            held: dict[str, Callable[..., object]] = {}
+            exec(compile(f"{our_file('right.py')}\n\n{function}", said, "exec"), held)
+            found |= {f"{name}__{said.replace(' ', '_')}": held[name]} if said != RIGHT else {}
+    return found
 
 
 def outcome(name: str, function: object, seed: int) -> Outcome:

@@ -7,8 +7,7 @@ import pytest
 from regard.coursework.derivations.gaps import our_proof
 from regard.errors import InputError
 from regard.grading.assignments.assignment_file import read_assignment
-from regard.grading.questions.derivation import examine_derivation
-from regard.grading.questions.examination import Status
+from regard.grading.questions.examination import Status, examine_derivation
 
 HEAD = 'title = "Proofs"\n[[question]]\nid = "4a"\nkind = "derivation"\npoints = 10\n'
 

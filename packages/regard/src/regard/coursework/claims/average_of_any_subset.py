@@ -10,17 +10,8 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    ENCLOSED,
-    EPS,
-    EXTRA,
-    SHORTEST,
-    N,
-    compare_with_shortest,
-    orthonormal_rows,
-    share_ruling,
-)
-from regard.coursework.question import LARGEST, Instance, make_size, read_question
+from regard.coursework.query_questions import orthonormal_rows, query_question
+from regard.coursework.question import Instance
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import InputError
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, finish
@@ -127,35 +118,11 @@ def some_of_the_keys(latent: Any, *, n: int, s: int, extra: int, eps: float) -> 
     return Instance(given={"keys": orthonormal_rows(latent, n, extra), "subset": subset, "eps": eps})
 
 
-def _demand(instance: Instance) -> tuple[Any, list[int], float]:
-    return instance.given["keys"], instance.given["subset"].tolist(), instance.given["eps"]
-
-
-QUESTION = read_question(
+QUESTION = query_question(
     "average-of-any-subset",
-    shape=lambda given: given["keys"].shape[1:],
-    sizes=(
-        N,
-        make_size("s", "how many keys the subset has", (1, 2, 3, 5), whole=True, least=1, most=LARGEST),
-        EXTRA,
-        EPS,
-    ),
+    lambda given: given["subset"].tolist(),
     fits=lambda n, s, extra, eps: s <= n,
     make=some_of_the_keys,
-    judge=lambda instance, query: share_ruling(query, *_demand(instance)),
-    decided=ENCLOSED,
-    measure=SHORTEST,
-    best=lambda instance, query: compare_with_shortest(query, *_demand(instance)),
 )
 
-CLAIM = read_claim(
-    "average-of-any-subset",
-    checks={
-        "orthonormal keys": check_orthonormal_keys,
-        "any keys": check_arbitrary_keys,
-        "faces": check_faces_of_a_square,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

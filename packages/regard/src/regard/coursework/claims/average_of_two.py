@@ -11,20 +11,10 @@ import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    ENCLOSED,
-    EPS,
-    EXTRA,
-    SHORTEST,
-    N,
-    compare_with_shortest,
-    orthonormal_rows,
-    share_ruling,
-    sharp_precision,
-)
-from regard.coursework.question import Instance, read_question
+from regard.coursework.query_questions import orthonormal_rows, query_question, sharp_precision
+from regard.coursework.question import Instance
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
 
@@ -130,14 +120,7 @@ def proof_numbers(*, n: int, eps: float, tilt: float) -> dict[str, object]:
     return {"T": T, "norm": T * math.sqrt(2), "distance": at_most(eps / (2 + eps), 6)}
 
 
-def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
-    made = axes(
-        figure,
-        title=f"Orthonormal keys, $n = {n}$: the two weights as the query grows",
-        xlabel="$T$, in $q = T (k_a + k_b)$",
-        ylabel="weight",
-        ylim=(0, 1.02),
-    )
+def draw(made: Any, *, n: int, eps: float, tilt: float) -> None:
     T = np.linspace(0, max(2 * strength(n, eps), 6), 200)
     made.plot(T, 1 / (2 + (n - 2) * np.exp(-T)), color=BLUE, lw=2, label="each of $a$ and $b$")
     made.plot(
@@ -147,7 +130,6 @@ def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
         T, 1 / (1 + np.exp(0.2 * T) + (n - 2) * np.exp(-0.8 * T)), ":", color=VERMILION, label="$b$, if $b$ has $0.8 T$"
     )
     made.plot([strength(n, eps)], [1 / (2 + eps)], "o", color=ORANGE, label=f"$1/(2+eps)$, $eps = {eps:g}$")
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
@@ -165,27 +147,8 @@ def other_orders(*, n: int, extra: int, eps: float) -> Iterable[Instance]:
         yield Instance(given={"keys": keys, "a": a, "b": b, "eps": eps})
 
 
-def _demand(instance: Instance) -> tuple[Any, list[int], float]:
-    given = instance.given
-    return given["keys"], [given["a"], given["b"]], given["eps"]
-
-
-QUESTION = read_question(
-    "average-of-two",
-    shape=lambda given: given["keys"].shape[1:],
-    sizes=(N, EXTRA, EPS),
-    make=two_of_the_keys,
-    traps=other_orders,
-    judge=lambda instance, query: share_ruling(query, *_demand(instance)),
-    decided=ENCLOSED,
-    measure=SHORTEST,
-    best=lambda instance, query: compare_with_shortest(query, *_demand(instance)),
+QUESTION = query_question(
+    "average-of-two", lambda given: [given["a"], given["b"]], make=two_of_the_keys, traps=other_orders
 )
 
-CLAIM = read_claim(
-    "average-of-two",
-    checks={"as close as you like": check_arbitrarily_close, "as attend computes it": check_computed_by_attend},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

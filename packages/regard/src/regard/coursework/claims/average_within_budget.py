@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.coursework.adversary import attack
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    ENCLOSED,
-    EPS,
-    EXTRA,
-    SHORTEST,
-    N,
-    compare_with_shortest,
-    norm_ruling,
-    query_instance,
-    share_ruling,
-    sharp_precision,
-)
-from regard.coursework.question import Instance, Ruling, format_distinctly, inequality, read_question, worst_ruling
+from regard.coursework.query_questions import norm_ruling, query_instance, query_question, sharp_precision
+from regard.coursework.question import Ruling, format_distinctly, inequality
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import in_full
 
@@ -48,7 +38,10 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
             "nothing: the reading 'every $eps'$ does.",
         )
     budget = factor * math.log(n / eps)
-    hardest = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
+    hardest = attack(
+        lambda n, eps: shortest_norm(n, eps) / (factor * math.log(n / eps)) if n > eps else 0.0,
+        {"n": (2, 1e6), "eps": (1e-12, 1.0)},
+    )
     found, most = format_distinctly(100 * hardest.value, 100 * math.sqrt(2) / factor, digits=4)
     tight = (
         f"the shortest query has norm {shortest_norm(n, eps):.6g}, "
@@ -71,13 +64,6 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         budget=budget,
         needed=shortest_norm(n, eps),
     )
-
-
-def _share_of(factor: float) -> Callable[[float, float], float]:
-    def share(n: float, eps: float) -> float:
-        return shortest_norm(n, eps) / (factor * math.log(n / eps)) if n > eps else 0.0
-
-    return share
 
 
 def _solver_sentence(n: int, eps: float) -> str:
@@ -153,45 +139,21 @@ def proof_numbers(*, n: int, eps: float, factor: float) -> dict[str, object]:
     return {"budget": 2 * math.sqrt(2) * math.log(n / eps), "exact": exact}
 
 
-def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
-    made = axes(
-        figure,
-        title=f"Averaging two of $n$ orthonormal keys, $eps = {eps:g}$",
-        xlabel="$n$, number of keys",
-        ylabel="norm of the query",
-        xscale="log",
-    )
+def draw(made: Any, *, n: int, eps: float, factor: float) -> None:
     grid = np.unique(np.geomspace(2, max(1000, n), 120).round())
     made.plot(grid, 2 * math.sqrt(2) * np.log(grid / eps), color=VERMILION, ls="--", label="the stated budget")
     made.plot(grid, math.sqrt(2) * np.log(grid / eps), color=ORANGE, label="$sqrt(2) ln(n/eps)$, enough")
     made.plot(grid, [shortest_norm(m, eps) for m in grid], color=BLUE, lw=2, label="the shortest query")
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
 
 
-def judge_average_within_budget(instance: Instance, query: Any) -> Ruling:
-    keys, eps = instance.given["keys"], instance.given["eps"]
-    budget = 2 * math.sqrt(2) * math.log(len(keys) / eps)
-    return worst_ruling(share_ruling(query, keys, [0, 1], eps), norm_ruling(query, budget, "2 sqrt(2) ln(n/eps)"))
+def within_budget(given: Mapping[str, Any], query: Float) -> list[Ruling]:
+    budget = 2 * math.sqrt(2) * math.log(len(given["keys"]) / given["eps"])
+    return [norm_ruling(query, budget, "2 sqrt(2) ln(n/eps)")]
 
 
-QUESTION = read_question(
-    "average-within-budget",
-    shape=lambda given: given["keys"].shape[1:],
-    sizes=(N, EXTRA, EPS),
-    make=query_instance,
-    judge=judge_average_within_budget,
-    decided=ENCLOSED,
-    measure=SHORTEST,
-    best=lambda instance, query: compare_with_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"]),
-)
+QUESTION = query_question("average-within-budget", lambda given: [0, 1], further=within_budget, make=query_instance)
 
-CLAIM = read_claim(
-    "average-within-budget",
-    checks={"as stated": check_within_budget, "half the budget": check_half_budget, "every eps": check_every_eps},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

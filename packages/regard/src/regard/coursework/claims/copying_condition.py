@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.parameters import number_of_keys
-from regard.coursework.query_questions import EPS
-from regard.coursework.question import SLACK, Best, Instance, Ruling, Size, format_distinctly, inequality, read_question
+from regard.coursework.question import SLACK, Best, Instance, Ruling, format_distinctly, inequality, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
 
@@ -100,13 +98,7 @@ def proof_numbers(*, n: int, eps: float, shift: float) -> dict[str, object]:
     return {"enough": math.log((n - 1) / eps), "necessary": at_least(math.log(1 / eps), 6)}
 
 
-def draw(figure: Any, *, n: int, eps: float, shift: float) -> None:
-    made = axes(
-        figure,
-        title=f"$alpha_j >= 1/(1+eps)$, $eps = {eps:g}$: when the margin alone decides",
-        xlabel="$n$, number of keys",
-        ylabel="margin of $s_j$ over the runner-up",
-    )
+def draw(made: Any, *, n: int, eps: float, shift: float) -> None:
     keys = np.unique(np.geomspace(2, max(1000, n), 60).round())
     enough, needed = np.log((keys - 1) / eps), np.full(len(keys), math.log(1 / eps))
     made.fill_between(keys, enough, enough.max() + 2, color=BLUE, alpha=0.25, lw=0, label="always copies")
@@ -115,14 +107,9 @@ def draw(figure: Any, *, n: int, eps: float, shift: float) -> None:
     made.plot(keys, enough, color=BLUE, label="ln((n-1)/eps)")
     made.plot(keys, needed, color=VERMILION, ls="--", label="ln(1/eps)")
     made.set(xscale="log", xlim=(2, keys[-1]), ylim=(0, enough.max() + 2))
-    made.legend(frameon=False, loc="lower right", fontsize=9)
 
 
 # your own answer
-
-
-def number_and_slack(latent: Any, *, n: int, eps: float) -> Instance:
-    return Instance(given={"n": n, "eps": eps})
 
 
 def judge_margin(instance: Instance, margin: float) -> Ruling:
@@ -149,18 +136,9 @@ def smallest_margin(instance: Instance, margin: float) -> Best | None:
 
 QUESTION = read_question(
     "copying-condition",
-    shape=lambda given: (),
-    sizes=(Size(parameter=number_of_keys(), ladder=(2, 3, 4, 5, 10, 100, 10**6)), EPS),
-    make=number_and_slack,
     judge=judge_margin,
     measure="it is {} the smallest margin that is always enough (proved)",
     best=smallest_margin,
 )
 
-CLAIM = read_claim(
-    "copying-condition",
-    checks={"enough": check_sufficient, "necessary": check_necessary, "one threshold": check_one_threshold},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import EPS
 from regard.coursework.question import (
     Best,
     Instance,
@@ -17,11 +16,10 @@ from regard.coursework.question import (
     bound_ruling,
     format_distinctly,
     inequality,
-    make_size,
     read_question,
 )
 from regard.coursework.verdict import Verdict, Witness, explained_verdict, holds, refuted_verdict
-from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.pictures import BLUE, GREY, ORANGE
 from regard.written_numbers import at_most, in_full
 
 
@@ -73,15 +71,7 @@ def proof_numbers(*, n: int, eps: float, diameter: float, factor: float) -> dict
     return {"bound": at_most(eps / (1 + eps) * diameter, 6)}
 
 
-def draw(figure: Any, *, n: int, eps: float, diameter: float, factor: float) -> None:
-    made = axes(
-        figure,
-        title="How far the output is from the copied value",
-        xlabel="$eps$, with $alpha_j = 1/(1+eps)$",
-        ylabel="$||c - v_j|| / D$",
-        xscale="log",
-        yscale="log",
-    )
+def draw(made: Any, *, n: int, eps: float, diameter: float, factor: float) -> None:
     grid, rng = np.geomspace(1e-4, 1, 60), np.random.default_rng(0)
     made.plot(grid, grid / (1 + grid), color=BLUE, lw=2, label="the bound $eps/(1+eps)$, attained")
     for trial in range(3):
@@ -90,14 +80,9 @@ def draw(figure: Any, *, n: int, eps: float, diameter: float, factor: float) -> 
         d = np.linalg.norm(w @ v - v[0], axis=1) / np.linalg.norm(v[1:] - v[0], axis=1).max()
         made.plot(grid, d, color=GREY, lw=1, label=None if trial else "six random values")
     made.plot([eps], [eps / (1 + eps)], "o", color=ORANGE, label=f"$eps = {eps:g}$")
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
-
-
-def slack_and_distance(latent: Any, *, eps: float, distance: float) -> Instance:
-    return Instance(given={"eps": eps, "distance": distance})
 
 
 def _largest_distance(instance: Instance) -> float:
@@ -118,25 +103,9 @@ def judge_bound(instance: Instance, bound: float) -> Ruling:
 
 QUESTION = read_question(
     "copying-output",
-    shape=lambda given: (),
-    sizes=(
-        EPS,
-        make_size("distance", "how far values are from $v_j$", (1.0, 2.0, 10.0, 0.1), above=0, most=1e100),
-    ),
-    make=slack_and_distance,
     judge=judge_bound,
     measure="it is {} the smallest bound that is true (attained)",
     best=lambda instance, bound: Best(yours=bound, best=_largest_distance(instance)),
 )
 
-CLAIM = read_claim(
-    "copying-output",
-    checks={
-        "relative to the values": check_relative_to_the_values,
-        "whatever the values": check_whatever_the_values,
-        "in words": check_in_words,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -13,18 +13,10 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    ENCLOSED,
-    EPS,
-    SHORTEST,
-    N,
-    compare_with_shortest,
-    norm_ruling,
-    share_ruling,
-)
-from regard.coursework.question import LARGEST, Instance, Ruling, inequality, make_size, read_question, worst_ruling
+from regard.coursework.query_questions import norm_ruling, query_question
+from regard.coursework.question import Instance, Ruling, inequality
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
 
@@ -73,7 +65,9 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         total = balls.rest(0, [(n - 1, -(balls.ball(n) / balls.ball(eps)).log())])
         if not total < balls.ball(eps):
             return not_refuted_verdict(1, "The enclosure of the worst case did not confirm the proof.")
-    hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
+    hardest = attack(
+        lambda n, eps: _longest_norm(n, eps) / (factor * math.log(n / eps)), {"n": (3, 1e6), "eps": (1e-9, 0.999)}
+    )
     return holds(
         "proof, and an enclosure of its worst case",
         f"$q = 2 ln(n/eps) k_0$ has norm {2 * math.log(n / eps):.6g}, and leaves the others at most $(n-1) eps/n = "
@@ -83,13 +77,6 @@ def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         budget=budget,
         needed=_longest_norm(n, eps),
     )
-
-
-def _share_of(factor: float) -> Callable[..., float]:
-    def share(n: int, eps: float) -> float:
-        return _longest_norm(n, eps) / (factor * math.log(n / eps))
-
-    return share
 
 
 def _tightness(n: int, eps: float, factor: float, worst: Attack, hardest: Attack) -> str:
@@ -140,21 +127,12 @@ def proof_numbers(*, n: int, eps: float, factor: float) -> dict[str, object]:
     return {"L": L, "budget": 2 * L, "longest": _longest_norm(n, eps)}
 
 
-def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
-    made = axes(
-        figure,
-        title="How much of the budget $2 ln(n/eps)$ the worst keys need",
-        xlabel="$n$, number of keys",
-        ylabel="needed / budget",
-        xscale="log",
-        ylim=(0, 1.05),
-    )
+def draw(made: Any, *, n: int, eps: float, factor: float) -> None:
     grid = np.unique(np.geomspace(2, max(1000, n), 80).round())
     for e, colour, style in ((0.9, ORANGE, ":"), (eps, BLUE, "-"), (1e-9, VERMILION, "--")):
         share = [_longest_norm(int(m), e) / (2 * math.log(m / e)) for m in grid]
         made.plot(grid, share, style, color=colour, lw=2, label=f"$eps = {e:g}$")
     made.axhline(1, color="black", lw=0.8)
-    made.legend(frameon=False, loc="lower right")
 
 
 # your own answer
@@ -171,32 +149,12 @@ def hardest_keys(*, n: int, d: int, eps: float) -> list[Instance]:
     return [Instance(given={"keys": ring(n), "eps": eps})] if d == 3 and n > 2 else []
 
 
-def judge_copy_within_budget(instance: Instance, query: Float) -> Ruling:
-    keys, eps = instance.given["keys"], instance.given["eps"]
-    budget = 2 * math.log(len(keys) / eps)
-    return worst_ruling(share_ruling(query, keys, [0], eps), norm_ruling(query, budget, "2 ln(n/eps)"))
+def within_budget(given: Mapping[str, Any], query: Float) -> list[Ruling]:
+    return [norm_ruling(query, 2 * math.log(len(given["keys"]) / given["eps"]), "2 ln(n/eps)")]
 
 
-QUESTION = read_question(
-    "copying-within-budget",
-    shape=lambda given: given["keys"].shape[1:],
-    sizes=(
-        N,
-        make_size("d", "the dimension", (2, 3, 5, 10), whole=True, least=2, most=LARGEST),
-        EPS,
-    ),
-    make=keys_apart,
-    judge=judge_copy_within_budget,
-    traps=hardest_keys,
-    decided=ENCLOSED,
-    measure=SHORTEST,
-    best=lambda instance, query: compare_with_shortest(query, instance.given["keys"], [0], instance.given["eps"]),
+QUESTION = query_question(
+    "copying-within-budget", lambda given: [0], further=within_budget, make=keys_apart, traps=hardest_keys
 )
 
-CLAIM = read_claim(
-    "copying-within-budget",
-    checks={"as stated": check_within_budget},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -10,10 +10,10 @@ import numpy as np
 from regard.coursework.answers.report import literal
 from regard.coursework.claim import read_claim
 from regard.coursework.query_questions import orthonormal_rows
-from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
+from regard.coursework.question import Instance, Ruling, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.errors import InputError
-from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.pictures import BLUE, GREY, ORANGE
 from regard.subspace import extract
 from regard.written_numbers import at_most
 
@@ -101,8 +101,7 @@ def proof_numbers(*, d: int, m: int) -> dict[str, object]:
     return {"rest": d - m, "v_a": shown[0], "both": shown[1], "again": shown[2]}
 
 
-def draw(figure: Any, *, d: int, m: int) -> None:
-    made = axes(figure, title="$M = A Aᵀ$ drops a perpendicular onto $span(A)$", aspect="equal", xticks=[], yticks=[])
+def draw(made: Any, *, d: int, m: int) -> None:
     made.axline((0, 0), (1, 0.25), color=BLUE, lw=1, alpha=0.6)
     made.axline((0, 0), (-0.25, 1), color=ORANGE, lw=1, alpha=0.6)
     v_a, v_b = np.array([2.0, 0.5]), np.array([-0.3, 1.2])
@@ -136,19 +135,9 @@ def judge_recovery(instance: Instance, M: Any) -> Ruling:
 QUESTION = read_question(
     "extract-from-sum",
     shape=lambda given: (len(given["A"]),) * 2,
-    sizes=(
-        make_size("d", "the dimension", (2, 3, 5, 8), whole=True, least=2, most=LARGEST),
-        make_size("m", "columns of $A$", (1, 2, 3, 4), whole=True, least=1, most=LARGEST - 1),
-    ),
     fits=lambda d, m: m < d,
     make=two_spans,
     judge=judge_recovery,
 )
 
-CLAIM = read_claim(
-    "extract-from-sum",
-    checks={"orthogonal spans": check_orthogonal_spans, "any spans": check_any_spans},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 from regard.coursework.averaging_error import designed_error
 from regard.coursework.claim import read_claim
 from regard.coursework.verdict import Verdict, explained_verdict
-from regard.pictures import BLUE, ORANGE, axes
+from regard.pictures import BLUE, ORANGE
 
 
 def check_in_words(*, n: int, iso: float, scale: float) -> Verdict:
@@ -28,12 +28,7 @@ def check_in_words(*, n: int, iso: float, scale: float) -> Verdict:
     )
 
 
-def draw(figure: Any, *, n: int, iso: float, scale: float) -> None:
-    made = axes(
-        figure,
-        title=f"Error of one head and of two $(n = {n}, a = {iso:g}, T = {scale:g})$",
-        ylabel="$E||c - (v_a + v_b)/2||²$",
-    )
+def draw(made: Any, *, n: int, iso: float, scale: float) -> None:
     bars = {
         "one head,\nnoise a I": (designed_error(n, iso=iso, scale=scale, heads=1)[0], ORANGE),
         "two heads,\nnoise a I": (designed_error(n, iso=iso, scale=scale, heads=2)[0], BLUE),
@@ -44,4 +39,4 @@ def draw(figure: Any, *, n: int, iso: float, scale: float) -> None:
     made.bar_label(drawn, [f"{value:.2g}" for value, _ in bars.values()])
 
 
-CLAIM = read_claim("heads-summary", checks={"in words": check_in_words}, draw=draw)
+CLAIM = read_claim(__name__)

@@ -14,13 +14,12 @@ from regard.coursework.question import (
     Ruling,
     bound_ruling,
     format_distinctly,
-    make_size,
     read_question,
     worst_ruling,
 )
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.lowrank import attaining, spectrum
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.written_numbers import in_full
 
 TRIALS = 20
@@ -79,13 +78,7 @@ def proof_numbers(*, rows: int, columns: int, k: int, factor: float) -> dict[str
     return {"own": own, "bound": norm / np.sqrt(k)}
 
 
-def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
-    made = axes(
-        figure,
-        title=f"Error of the best rank $k-1$, and the bound $({rows} x {columns})$",
-        xlabel="k",
-        ylabel="spectral norm of the error",
-    )
+def draw(made: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
     matrix = np.random.default_rng(0).standard_normal((rows, columns))
     sigma, at = np.linalg.svd(matrix, compute_uv=False), np.arange(1, min(rows, columns) + 1)
     made.plot(at, np.linalg.norm(matrix) / np.sqrt(at), "--", color=VERMILION, label="$||A||_F / sqrt(k)$")
@@ -93,7 +86,6 @@ def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None
     if k <= len(sigma):
         made.plot([k], [sigma[k - 1]], "o", ms=10, mfc="none", color=ORANGE, label=f"$k = {k}$")
     made.set_ylim(0)
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
@@ -133,13 +125,6 @@ def compare_with_best_rank(instance: Instance, B: Any) -> Best | None:
 QUESTION = read_question(
     "low-rank-error",
     shape=lambda given: given["A"].shape,
-    sizes=(
-        *(
-            make_size(name, f"{name} of $A$", (1, 2, 3, 5, 8), whole=True, least=1, most=300)
-            for name in ("rows", "columns")
-        ),
-        make_size("k", "one more than the rank", (1, 2, 3, 5), whole=True, least=1, most=300),
-    ),
     fits=lambda rows, columns, k: k <= min(rows, columns),
     make=a_matrix,
     judge=judge_error,
@@ -148,10 +133,4 @@ QUESTION = read_question(
     best=compare_with_best_rank,
 )
 
-CLAIM = read_claim(
-    "low-rank-error",
-    checks={"rank at most k-1": check_rank_at_most, "rank exactly k-1": check_rank_exactly},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

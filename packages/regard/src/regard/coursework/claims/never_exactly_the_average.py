@@ -10,10 +10,9 @@ import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import read_claim
-from regard.coursework.parameters import number_of_keys
-from regard.coursework.question import Instance, Ruling, Size, make_size, read_question
+from regard.coursework.question import Instance, Ruling, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 
 MOST = 64  # keys that attend is tried on: what underflows there does so among more
 EXCEPT_TWO = (
@@ -108,20 +107,13 @@ def proof_numbers(*, n: int) -> dict[str, object]:
     }
 
 
-def draw(figure: Any, *, n: int) -> None:
-    made = axes(
-        figure,
-        title=f"What all keys but $a$ and $b$ keep, $n = {n}$, $q = T (k_a + k_b)$",
-        xlabel="T",
-        ylabel="their weight in all, log10",
-    )
+def draw(made: Any, *, n: int) -> None:
     T = np.linspace(0, 900, 300)
     logs = (np.log(max(n - 2, 1e-9)) - T - np.log(2 + (n - 2) * np.exp(-T))) / math.log(10)
     made.plot(T, logs, color=BLUE, lw=2, label="real arithmetic: never 0")
     made.axvline(37, color=ORANGE, ls="--", label="37: below half a unit in the last place of 1")
     last = first_exact_scale(max(n, 3))
     made.axvspan(last, 900, color=VERMILION, alpha=0.15, lw=0, label=f"float64: exactly 0 from $T =$ {last}")
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
@@ -159,31 +151,10 @@ def judge_average(instance: Instance, query: Any) -> Ruling:
 QUESTION = read_question(
     "never-exactly-the-average",
     shape=lambda given: given["keys"].shape[1:],
-    sizes=(
-        Size(parameter=number_of_keys(most=20), ladder=(2, 3, 4, 5)),
-        make_size(
-            "balanced",
-            "0 for orthonormal values, 1 for values whose mean is the average",
-            (0, 1),
-            whole=True,
-            least=0,
-            most=1,
-        ),
-    ),
     fits=lambda n, balanced: n > 2 or not balanced,
     make=keys_and_values,
     judge=judge_average,
     may_be_none=True,
 )
 
-CLAIM = read_claim(
-    "never-exactly-the-average",
-    checks={
-        "real numbers, independent values": check_independent_values,
-        "real numbers, any values": check_any_values,
-        "float64": check_in_float64,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

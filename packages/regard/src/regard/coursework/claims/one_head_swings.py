@@ -11,11 +11,10 @@ import numpy as np
 
 from regard.coursework.averaging_error import enclosed_error
 from regard.coursework.claim import read_claim
-from regard.coursework.parameters import Parameter
-from regard.coursework.question import Instance, Ruling, Size, equality_ruling, make_size, read_question
+from regard.coursework.question import Instance, Ruling, equality_ruling, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
-from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.pictures import BLUE, GREY, ORANGE
 from regard.rigor import balls
 from regard.rigor.balls import normal
 from regard.written_numbers import at_least, at_most, in_full
@@ -144,37 +143,16 @@ def proof_numbers(*, n: int, iso: float, scale: float, spread: float) -> dict[st
     }
 
 
-def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
-    made = axes(
-        figure,
-        title=f"The weight of a against $b$, spread {spread:g}, $a = {iso:g}$",
-        xlabel="$alpha_a / (alpha_a + alpha_b)$",
-        ylabel="density",
-        ylim=(0, 5),
-    )
+def draw(made: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
     p = np.linspace(1e-4, 1 - 1e-4, 2000)
     x = np.log(p / (1 - p))
     for T, colour, style in ((1.0, GREY, ":"), (4.0, ORANGE, "--"), (scale, BLUE, "-")):
         v = T**2 * (spread + 4 * iso)
         density = np.exp(-(x**2) / (2 * v)) / np.sqrt(2 * np.pi * v) / (p * (1 - p))
         made.plot(p, density, style, color=colour, lw=2, label=f"$T = {T:g}$")
-    made.legend(frameon=False, loc="upper center")
-
-
-SPREAD = Parameter(
-    name="spread",
-    default=0.5,
-    meaning="the further variance of $k_a$ along $mu_a$, 1/2 in the statement",
-    above=0,
-    most=100,
-)
 
 
 # your own answer
-
-
-def noise_and_scale(latent: Any, *, iso: float, spread: float, scale: float) -> Instance:
-    return Instance(given={"iso": iso, "spread": spread, "scale": scale})
 
 
 def judge_law(instance: Instance, variance: float) -> Ruling:
@@ -184,20 +162,7 @@ def judge_law(instance: Instance, variance: float) -> Ruling:
 
 QUESTION = read_question(
     "one-head-swings",
-    shape=lambda given: (),
-    sizes=(
-        make_size("iso", "a, the variance in every direction", (0.1, 0.01, 1e-6), above=0, most=10),
-        Size(parameter=SPREAD, ladder=(0.5, 1.0, 0.1)),
-        make_size("scale", "$T$, the scale of the query", (1.0, 2.0, 10.0, 20.0), least=0.01, most=1e6),
-    ),
-    make=noise_and_scale,
     judge=judge_law,
 )
 
-CLAIM = read_claim(
-    "one-head-swings",
-    checks={"each takes over": check_swings, "two peaks": check_two_peaks, "variance": check_variance},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -9,20 +9,9 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.parameters import number_of_keys
-from regard.coursework.query_questions import EPS
-from regard.coursework.question import (
-    Instance,
-    Ruling,
-    Size,
-    equality_ruling,
-    inequality,
-    make_size,
-    read_question,
-    worst_ruling,
-)
+from regard.coursework.question import Instance, Ruling, equality_ruling, inequality, read_question, worst_ruling
 from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
-from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, GREY, ORANGE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
 
@@ -120,29 +109,16 @@ def proof_numbers(*, n: int, eps: float, delta: float) -> dict[str, object]:
     return {"x": x, "share": 1 / (1 + math.sqrt(x)), "limit": at_most(((1 - delta) / delta) ** 2, 6)}
 
 
-def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
-    made = axes(
-        figure,
-        title="One head, key 0 of length 1/2 or 3/2: the weights",
-        xlabel="$n / eps$",
-        ylabel="share of the two keys' weight",
-        xscale="log",
-        ylim=(0, 1),
-    )
+def draw(made: Any, *, n: int, eps: float, delta: float) -> None:
     x = np.geomspace(2, 1e6, 200)
     made.plot(x, 1 / (1 + x**-0.5), color=BLUE, lw=2, label="the longer key")
     made.plot(x, 1 / (1 + x**0.5), color=ORANGE, lw=2, label="the shorter key")
     made.axhline(delta, color=GREY, ls=":", label=f"$delta = {delta:g}$")
     made.axvline(((1 - delta) / delta) ** 2, color=VERMILION, ls="--", lw=1, label="ignored from here on")
     made.plot([n / eps], [1 / (1 + math.sqrt(n / eps))], "o", color="black", label="this $n$ and $eps$")
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
-
-
-def number_slack_length(latent: Any, *, n: int, eps: float, c: float) -> Instance:
-    return Instance(given={"n": n, "eps": eps, "c": c})
 
 
 def judge_weights(instance: Instance, weights: Any) -> Ruling:
@@ -153,24 +129,7 @@ def judge_weights(instance: Instance, weights: Any) -> Ruling:
 QUESTION = read_question(
     "one-head-two-point-noise",
     shape=lambda given: (2,),
-    sizes=(
-        Size(parameter=number_of_keys(), ladder=(2, 3, 10, 1000)),
-        EPS,
-        make_size("c", "the length of key 0", (0.5, 1.5), above=0, most=10),
-    ),
-    make=number_slack_length,
     judge=judge_weights,
 )
 
-CLAIM = read_claim(
-    "one-head-two-point-noise",
-    checks={
-        "at this n and eps": check_picks_one_here,
-        "for every n and eps": check_picks_one_always,
-        "the ratio": check_ratio,
-        "the weights": check_weights,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

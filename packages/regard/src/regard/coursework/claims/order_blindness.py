@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
+from regard.coursework.question import Instance, Ruling, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.layers import block
 from regard.pictures import finish
@@ -191,17 +191,8 @@ def usual_mistakes(given: Mapping[str, Any], Z: Any, allowed: float) -> list[str
 QUESTION = read_question(
     "order-blindness",
     shape=lambda given: given["X"].shape,
-    sizes=(
-        make_size("length", "how many rows", (2, 3, 5, 8, 1), whole=True, least=1, most=LARGEST),
-        make_size("d", "the dimension", (2, 3, 5, 8, 1), whole=True, least=1, most=LARGEST),
-    ),
     make=rows_and_weights,
     judge=judge_layer,
 )
 
-CLAIM = read_claim(
-    "order-blindness",
-    checks={"real numbers": check_exactly, "the lemmas": check_lemmas, "float64": check_in_float64},
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.coursework.claim import read_claim
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.pictures import BLUE, ORANGE, axes
+from regard.pictures import BLUE, ORANGE
 from regard.positions import sinusoidal
 from regard.rigor import balls
 from regard.symmetry import dog_and_man, random_layer
@@ -44,13 +44,7 @@ def check_same_outputs(*, dim: int, seed: int) -> Verdict:
     )
 
 
-def draw(figure: Any, *, dim: int, seed: int) -> None:
-    made = axes(
-        figure,
-        title='"the dog bit the man" against "the man bit the dog"',
-        ylabel="difference of a word's outputs, largest entry",
-        yscale="log",
-    )
+def draw(made: Any, *, dim: int, seed: int) -> None:
     plain = dog_and_man(dim=dim, seed=seed)
     placed = dog_and_man(sinusoidal(5, dim), dim=dim, seed=seed)
     at = np.arange(5)
@@ -58,12 +52,7 @@ def draw(figure: Any, *, dim: int, seed: int) -> None:
     made.bar(at - 0.2, np.maximum(plain.differences, 1e-17), 0.4, color=BLUE, label="no positions: rounding only")
     made.bar(at + 0.2, np.maximum(placed.differences, 1e-17), 0.4, color=ORANGE, label="sinusoidal positions added")
     made.set_xticks(at, plain.words)
-    made.legend(frameon=False, loc="best")
     made.set_ylim(1e-17, 1e3)
 
 
-CLAIM = read_claim(
-    "order-blindness-hurts",
-    checks={"the same, reordered": check_same_outputs_reordered, "the same, row by row": check_same_outputs},
-    draw=draw,
-)
+CLAIM = read_claim(__name__)

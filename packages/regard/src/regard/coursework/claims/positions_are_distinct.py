@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from regard.array_types import Float
 from regard.coursework.claim import read_claim
-from regard.coursework.question import Instance, Ruling, format_distinctly, make_size, read_question, worst_ruling
+from regard.coursework.question import Instance, Ruling, format_distinctly, read_question, worst_ruling
 from regard.coursework.verdict import Status, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.positions import Table, distance, first_collision, first_equal_rows, frequencies, positions, sinusoidal
 
 UNITS = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}  # of the formats, from the narrowest
@@ -82,12 +83,8 @@ def check_in_format(*, dim: int, length: int, format: str) -> Verdict:
     )
 
 
-def check_in_bfloat16(*, dim: int, length: int) -> Verdict:
-    return check_in_format(dim=dim, length=length, format="bfloat16")
-
-
-def check_in_float32(*, dim: int, length: int) -> Verdict:
-    return check_in_format(dim=dim, length=length, format="float32")
+check_in_bfloat16 = partial(check_in_format, format="bfloat16")
+check_in_float32 = partial(check_in_format, format="float32")
 
 
 def proof_numbers(*, dim: int, length: int) -> dict[str, object]:
@@ -95,22 +92,13 @@ def proof_numbers(*, dim: int, length: int) -> dict[str, object]:
     return {"low": low}
 
 
-def draw(figure: Any, *, dim: int, length: int) -> None:
-    made = axes(
-        figure,
-        title="Distance of two sinusoidal positions",
-        xlabel="offset",
-        ylabel="smallest distance up to this offset",
-        xscale="log",
-        yscale="log",
-    )
+def draw(made: Any, *, dim: int, length: int) -> None:
     offsets = np.arange(1, 200_001)
     for d, colour, style in ((2, VERMILION, "-"), (4, ORANGE, "--"), (64, BLUE, "-.")):
         squares = np.zeros(len(offsets))
         for w in frequencies(d):
             squares += 4 * np.sin(offsets * w / 2) ** 2
         made.plot(offsets, np.minimum.accumulate(np.sqrt(squares)), style, color=colour, lw=2, label=f"dim {d}")
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
@@ -171,32 +159,9 @@ def distinct_ruling(rows: Any) -> Ruling:
 QUESTION = read_question(
     "positions-are-distinct",
     shape=lambda given: (given["length"], given["dim"]),
-    sizes=(
-        make_size("dim", "dimension", (2, 4, 8, 64), even=True, least=2, most=1024),
-        make_size(
-            "length",
-            "how many",
-            (2, 3, 5, 8, 12, 20, 50, 100, 400, 711, 2000, 100_000),
-            whole=True,
-            least=2,
-            most=200_000,
-        ),
-    ),
     fits=lambda dim, length: dim * length <= 4e5,
     make=length_and_dimension,
     judge=judge_positions,
 )
 
-CLAIM = read_claim(
-    "positions-are-distinct",
-    checks={
-        "real numbers, every length": check_every_length,
-        "a condition is needed": check_condition_needed,
-        "bfloat16": check_in_bfloat16,
-        "float32": check_in_float32,
-        "under a condition": check_under_a_condition,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.question import LARGEST, Instance, Ruling, make_size, read_question
+from regard.coursework.question import Instance, Ruling, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.pictures import BLUE, ORANGE, axes
+from regard.pictures import BLUE, ORANGE
 from regard.positions import sinusoidal
 from regard.rigor import balls
 from regard.symmetry import random_layer
@@ -123,15 +123,7 @@ def check_rows_with_positions(*, length: int, dim: int, seed: int) -> Verdict:
     return holds("proof (order-blindness of $f$)", f"$f(P (X + Phi)) = P f(X + Phi)$, here to {gap:.1g} in float64.")
 
 
-def draw(figure: Any, *, length: int, dim: int, seed: int) -> None:
-    made = axes(
-        figure,
-        title="Swapping two rows: how far is $g(PX)$ from $P g(X)$?",
-        xlabel="rows apart",
-        ylabel="largest difference",
-        yscale="log",
-        ylim=(1e-17, 1e2),
-    )
+def draw(made: Any, *, length: int, dim: int, seed: int) -> None:
     rng, layer = np.random.default_rng(seed), random_layer(dim, seed=seed)
     X = rng.standard_normal((32, dim))
     for Phi, colour, mark, label in (
@@ -144,7 +136,6 @@ def draw(figure: Any, *, length: int, dim: int, seed: int) -> None:
             order[[0, apart]] = apart, 0
             gaps.append(max(float(np.abs(layer(X[order] + Phi) - layer(X + Phi)[order]).max()), 1e-17))
         made.plot(range(1, 32), gaps, mark, ms=4, color=colour, label=label)
-    made.legend(frameon=False, loc="center right")
 
 
 # your own answer
@@ -172,22 +163,8 @@ def judge_positions(instance: Instance, encoded: Any, again: Any) -> Ruling:
 QUESTION = read_question(
     "positions-restore-order",
     shape=lambda given: given["X"].shape,
-    sizes=(
-        make_size("length", "how many rows", (2, 3, 5, 20, 100), whole=True, least=2, most=LARGEST),
-        make_size("dim", "dimension", (2, 4, 8, 32), even=True, least=2, most=256),
-    ),
     make=two_inputs,
     judge=judge_positions,
 )
 
-CLAIM = read_claim(
-    "positions-restore-order",
-    checks={
-        "the sets' layers": check_the_sets_layers,
-        "some layer and X": check_some_layer,
-        "every layer": check_every_layer,
-        "rows with their positions": check_rows_with_positions,
-    },
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

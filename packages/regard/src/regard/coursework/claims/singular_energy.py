@@ -8,10 +8,10 @@ import flint
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.question import Instance, Ruling, equality_ruling, format_distinctly, make_size, read_question
+from regard.coursework.question import Instance, Ruling, equality_ruling, format_distinctly, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.lowrank import spectrum
-from regard.pictures import BLUE, ORANGE, axes
+from regard.pictures import BLUE, ORANGE
 from regard.rigor import balls
 from regard.rigor.matrices import squares
 from regard.written_numbers import in_full
@@ -87,14 +87,7 @@ def proof_numbers(*, rows: int, columns: int, power: float) -> dict[str, object]
     }
 
 
-def draw(figure: Any, *, rows: int, columns: int, power: float) -> None:
-    made = axes(
-        figure,
-        title=f"Share of $||A||²$ in the first $k$ singular values $({rows} x {columns})$",
-        xlabel="k",
-        ylabel="sum of the first $k$ squares $/ ||A||²$",
-        ylim=(0, 1.05),
-    )
+def draw(made: Any, *, rows: int, columns: int, power: float) -> None:
     rng = np.random.default_rng(0)
     for decay, colour, mark in ((0.0, BLUE, "o"), (1.0, ORANGE, "s")):
         matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
@@ -102,7 +95,6 @@ def draw(figure: Any, *, rows: int, columns: int, power: float) -> None:
         k = np.arange(1, len(squares) + 1)
         label = "random" if not decay else "columns falling like $1/j$"
         made.plot(k, np.cumsum(squares) / np.sum(matrix**2), "-", marker=mark, ms=4, color=colour, label=label)
-    made.legend(frameon=False, loc="lower right")
 
 
 # your own answer
@@ -119,19 +111,8 @@ def judge_sum_of_squares(instance: Instance, energy: float) -> Ruling:
 
 QUESTION = read_question(
     "singular-energy",
-    shape=lambda given: (),
-    sizes=tuple(
-        make_size(name, f"{name} of the matrix", (1, 2, 3, 7), whole=True, least=1, most=300)
-        for name in ("rows", "columns")
-    ),
     make=a_matrix,
     judge=judge_sum_of_squares,
 )
 
-CLAIM = read_claim(
-    "singular-energy",
-    checks={"real matrices": check_real_matrices, "whole matrices": check_whole_matrices},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -9,10 +9,10 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.coursework.claim import read_claim
-from regard.coursework.question import Best, Instance, Ruling, bound_ruling, format_distinctly, make_size, read_question
+from regard.coursework.question import Best, Instance, Ruling, bound_ruling, format_distinctly, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, refuted_verdict
 from regard.lowrank import statements
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.written_numbers import in_full
 
 
@@ -64,14 +64,7 @@ def proof_numbers(*, rows: int, columns: int, k: int, factor: float) -> dict[str
     return {"own": own, "bound": norm / k}
 
 
-def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
-    made = axes(
-        figure,
-        title=f"$sigma_k$ against $||A||/sqrt(k)$, ${rows} x {columns}$",
-        xlabel="k",
-        ylabel="$sigma_k / ||A||$",
-        yscale="log",
-    )
+def draw(made: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
     at = np.arange(1, min(rows, columns) + 1)
     made.plot(at, at**-0.5, "--", color=VERMILION, label="$1/sqrt(k)$, the bound")
     rng = np.random.default_rng(0)
@@ -79,14 +72,9 @@ def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None
         matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
         sigma = np.linalg.svd(matrix, compute_uv=False)
         made.plot(at, sigma / np.linalg.norm(matrix), "-", marker=mark, ms=4, color=colour, label=label)
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
-
-
-def norm_and_index(latent: Any, *, k: int, norm: float) -> Instance:
-    return Instance(given={"norm": norm, "k": k})
 
 
 def judge_bound(instance: Instance, bound: float) -> Ruling:
@@ -103,17 +91,9 @@ def judge_bound(instance: Instance, bound: float) -> Ruling:
 
 QUESTION = read_question(
     "singular-tail",
-    shape=lambda given: (),
-    sizes=(
-        make_size("norm", "the Frobenius norm", (1.0, 2.0, 10.0), above=0, most=1e100, reach=(1e-6, 1e6)),
-        make_size("k", "which singular value", (1, 2, 3, 10), whole=True, least=1, most=1000),
-    ),
-    make=norm_and_index,
     judge=judge_bound,
     measure="it is {} the smallest bound that is true (attained)",
     best=lambda instance, bound: Best(yours=bound, best=float(instance.given["norm"] / np.sqrt(instance.given["k"]))),
 )
 
-CLAIM = read_claim(
-    "singular-tail", checks={"as stated": check_as_stated}, proof_numbers=proof_numbers, draw=draw, question=QUESTION
-)
+CLAIM = read_claim(__name__)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.averaging_error import BY_INTEGRALS, KEYS, designed_error, error_ruling, least_error, mean_error
+from regard.coursework.averaging_error import BY_INTEGRALS, designed_error, error_ruling, least_error, mean_error
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import EXTRA, orthonormal_rows
-from regard.coursework.question import Best, Instance, Ruling, make_size, read_question
+from regard.coursework.query_questions import orthonormal_rows
+from regard.coursework.question import Best, Instance, Ruling, read_question
 from regard.coursework.verdict import Verdict, Witness, explained_verdict, holds, refuted_verdict
 from regard.noise import NoiseModel, small_noise_bound
-from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, GREY, ORANGE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
 
@@ -105,15 +105,7 @@ def proof_numbers(*, n: int, iso: float, scale: float, factor: float) -> dict[st
     }
 
 
-def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
-    made = axes(
-        figure,
-        title=f"$n = {n}$ keys with noise $a I$, $q = T (mu_a + mu_b)$",
-        xlabel="$a T²$",
-        ylabel="$E||c - (v_a + v_b)/2||²$",
-        xscale="log",
-        yscale="log",
-    )
+def draw(made: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
     grid = np.geomspace(1e-6, 30, 15)
     for T, colour, marker in ((10.0, ORANGE, "o"), (20.0, BLUE, "s")):
         made.plot(
@@ -129,7 +121,6 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
         made.plot(grid, bound, "--", color=colour, lw=1, label=f"bound, $T = {T:g}$")
     made.axhline(0.5, color=GREY, lw=0.8)
     made.axvline(iso * scale**2, color=VERMILION, lw=1, ls=":", label="this $a$ and $T$")
-    made.legend(frameon=False, fontsize=9, loc="best")
 
 
 # your own answer
@@ -159,12 +150,6 @@ def compare_with_best_scale(instance: Instance, query: Any) -> Best | None:
 QUESTION = read_question(
     "small-noise-keeps-the-average",
     shape=lambda given: given["means"].shape[1:],
-    sizes=(
-        KEYS,
-        EXTRA,
-        make_size("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
-        make_size("part", "how much of the noise that our bound allows there is", (0.5, 0.1, 0.01), above=0, most=0.5),
-    ),
     make=noisy_keys,
     judge=judge_average,
     decided=BY_INTEGRALS,
@@ -172,14 +157,4 @@ QUESTION = read_question(
     best=compare_with_best_scale,
 )
 
-CLAIM = read_claim(
-    "small-noise-keeps-the-average",
-    checks={
-        "a vanishing faster than 1/T^2": check_vanishing_fast_enough,
-        "a vanishing, at any scale": check_any_scale,
-        "directions and lengths": check_directions_and_lengths,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

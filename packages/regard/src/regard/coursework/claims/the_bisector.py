@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from regard.coursework.claim import read_claim
-from regard.coursework.parameters import slack
-from regard.coursework.query_questions import (
-    ENCLOSED,
-    EPS,
-    EXTRA,
-    SHORTEST,
-    N,
-    compare_with_shortest,
-    query_instance,
-    share_ruling,
-    sharp_precision,
-)
-from regard.coursework.question import Best, Instance, Ruling, inequality, read_question, worst_ruling
+from regard.coursework.query_questions import query_instance, query_question, share_ruling, sharp_precision
+from regard.coursework.question import Instance, Ruling, inequality, worst_ruling
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.rigor.balls import ball, precise, rest, weights
 from regard.written_numbers import at_least, in_full
 
@@ -101,13 +89,7 @@ def proof_numbers(*, n: int, eps: float) -> dict[str, object]:
     return {"margin": at_least(math.log1p(eps), 6)}
 
 
-def draw(figure: Any, *, n: int, eps: float) -> None:
-    made = axes(
-        figure,
-        title=f"Queries in the plane of $k₀$ and $k₁$ that average within $eps = {eps:g} (n = {n})$",
-        xlabel="$(s₀ + s₁)/2$",
-        ylabel="$s₀$ − $s₁$",
-    )
+def draw(made: Any, *, n: int, eps: float) -> None:
     right, top = 1.8 * math.log(n / eps), 1.8 * math.log1p(eps)
     middle, gap = np.meshgrid(np.linspace(0, right, 500), np.linspace(-top, top, 500))
     good = np.exp(np.abs(gap)) + (n - 2) * np.exp(-(middle - np.abs(gap) / 2)) <= 1 + eps
@@ -116,7 +98,6 @@ def draw(figure: Any, *, n: int, eps: float) -> None:
     made.plot([0, right], [0, 0], "--", color=VERMILION, lw=1.5, label="the bisector")
     if n > 2:
         made.plot([math.log((n - 2) / eps)], [0], "o", color=ORANGE, label="the shortest of this plane")
-    made.legend(frameon=False, loc="upper left", fontsize=9)
 
 
 # your own answer
@@ -133,34 +114,8 @@ def judge_bisector(instance: Instance, query: Any) -> Ruling:
     return worst_ruling(share_ruling(query, keys, [0, 1], eps), on_it)
 
 
-def _compare_with_shortest(instance: Instance, query: Any) -> Best | None:
-    return compare_with_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"])
-
-
-QUESTION = read_question(
-    "the-bisector",
-    shape=lambda given: given["keys"].shape[1:],
-    sizes=(
-        N,
-        EXTRA,
-        replace(EPS, parameter=slack(least=1e-6), reach=None),
-    ),
-    make=query_instance,
-    judge=judge_bisector,
-    decided=ENCLOSED,
-    measure=SHORTEST,
-    best=_compare_with_shortest,
-    may_be_none=True,
+QUESTION = query_question(
+    "the-bisector", lambda given: [0, 1], make=query_instance, judge=judge_bisector, may_be_none=True
 )
 
-CLAIM = read_claim(
-    "the-bisector",
-    checks={
-        "must be the bisector": check_must_be_the_bisector,
-        "perfect averaging": check_perfect_averaging,
-        "equal weights": check_equal_weights,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

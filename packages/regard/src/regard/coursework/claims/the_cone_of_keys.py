@@ -96,13 +96,4 @@ def draw(figure: Any, *, d: int, iso: float, ratio: float) -> None:
             made.legend(frameon=False, fontsize=9, loc="upper left")
 
 
-CLAIM = read_claim(
-    "the-cone-of-keys",
-    checks={
-        "a I + (1/2) mu mu^T": check_one_direction,
-        "isotropic": check_round_noise,
-        "never backwards": check_never_backwards,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-)
+CLAIM = read_claim(__name__)

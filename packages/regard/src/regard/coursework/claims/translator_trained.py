@@ -9,7 +9,7 @@ from regard.coursework.claim import read_claim
 from regard.coursework.claims.translator import describe_comparison
 from regard.coursework.training_figures import Figures, RunFigures, record
 from regard.coursework.verdict import Verdict, measured_verdict
-from regard.pictures import BLUE, GREEN, GREY, ORANGE, axes
+from regard.pictures import BLUE, GREEN, GREY, ORANGE
 
 if TYPE_CHECKING:
     from regard.translator.studies.search_record import Tuning
@@ -126,30 +126,13 @@ def proof_numbers() -> dict[str, object]:
     return {"perplexities": "; ".join(each)}
 
 
-def draw(figure: Any) -> None:
-    made = axes(
-        figure,
-        title="The lowest point comes early: validation perplexity, epoch by epoch",
-        xlabel="epoch",
-        ylabel="perplexity, counting <sos>",
-    )
+def draw(made: Any) -> None:
     for name, colours in (("defaults", (BLUE, ORANGE, GREY)), ("tuned", (GREEN,))):
         for run, colour in zip(record(name).runs, colours, strict=False):
             label = f"{name}, seed {run.seed}"
             made.plot(range(1, len(run.curve) + 1), run.curve, "-o", ms=4, color=colour, label=label)
             made.plot([run.best_epoch], [run.perplexity], "o", ms=11, mfc="none", color=colour)
     made.set_ylim(top=24)
-    made.legend(frameon=False, loc="best")
 
 
-CLAIM = read_claim(
-    "translator-trained",
-    checks={
-        "defaults": check_defaults,
-        "as described": check_as_described,
-        "more epochs": check_more_epochs,
-        "tuned": check_tuned,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-)
+CLAIM = read_claim(__name__)

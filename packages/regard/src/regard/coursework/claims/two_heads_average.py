@@ -10,19 +10,18 @@ import numpy as np
 
 from regard.coursework.averaging_error import (
     BY_INTEGRALS,
-    KEYS,
     designed_error,
     enclosed_error,
     error_ruling,
     format_ball,
+    noisy_means,
 )
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import EXTRA, orthonormal_rows
-from regard.coursework.question import Best, Instance, Ruling, inequality, make_size, read_question
+from regard.coursework.question import Best, Instance, Ruling, inequality, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.noise import NoiseModel, two_heads_bound
-from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.pictures import BLUE, GREY, ORANGE
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
 
@@ -115,16 +114,7 @@ def proof_numbers(*, n: int, iso: float, scale: float, factor: float) -> dict[st
     return {"bound": _bound_text(n, iso, scale), "limit": at_most(limit, 4)}
 
 
-def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
-    made = axes(
-        figure,
-        title=f"$n = {n}$ keys with noise $a I$, $a = {iso:g}$",
-        xlabel="$T$, length of the queries along the means",
-        ylabel="$E||c - (v_a + v_b)/2||²$",
-        xscale="log",
-        yscale="log",
-        ylim=(1e-12, 2),
-    )
+def draw(made: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
     grid = np.geomspace(2, 60, 9)
     made.plot(
         grid, [designed_error(n, iso=iso, scale=T, heads=1)[0] for T in grid], "o-", color=ORANGE, label="one head"
@@ -139,14 +129,9 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
     made.plot(grid, [two_heads_bound(n, iso=iso, scale=T) for T in grid], "--", color=GREY, label="bound, two heads")
     made.minorticks_off()
     made.set_xticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
-
-
-def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
-    return Instance(given={"means": orthonormal_rows(latent, n, extra), "iso": iso, "error": error})
 
 
 def judge_two_heads(instance: Instance, queries: Any) -> Ruling:
@@ -173,23 +158,11 @@ def compare_with_shortest_means(instance: Instance, queries: Any) -> Best | None
 QUESTION = read_question(
     "two-heads-average",
     shape=lambda given: (2, given["means"].shape[1]),
-    sizes=(
-        KEYS,
-        EXTRA,
-        make_size("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
-        make_size("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
-    ),
-    make=noisy_keys,
+    make=noisy_means,
     judge=judge_two_heads,
     decided=BY_INTEGRALS,
     measure="its longer query is {} as long as the shortest T mu_0 and T mu_1 that do it",
     best=compare_with_shortest_means,
 )
 
-CLAIM = read_claim(
-    "two-heads-average",
-    checks={"close": check_close_to_the_average, "closer than one head": check_closer_than_one_head},
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from regard import noise
-from regard.coursework.averaging_error import BY_INTEGRALS, KEYS, enclosed_error, error_ruling, least_error, mean_error
+from regard.coursework.averaging_error import (
+    BY_INTEGRALS,
+    enclosed_error,
+    error_ruling,
+    least_error,
+    mean_error,
+    noisy_means,
+)
 from regard.coursework.claim import read_claim
-from regard.coursework.parameters import number_of_keys
-from regard.coursework.query_questions import EXTRA, orthonormal_rows
-from regard.coursework.question import Best, Instance, make_size, read_question
+from regard.coursework.question import Best, Instance, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.noise import NoiseModel, Spread
 from regard.noise.comparison import head_variances
-from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, ORANGE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import at_most, between, in_full
 
@@ -113,10 +117,6 @@ def check_far_less_variance(*, n: int, iso: float, scale: float, spread: float) 
     )
 
 
-def _first_upper(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
-
-
 def describe_limits(n: int, spread: float) -> str:
     """What the ratios of the variances and of the errors tend to, in both orders of the limits."""
     p = 0.5 * math.erfc(1 / math.sqrt(2 * spread))
@@ -151,18 +151,11 @@ def check_head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Ve
 
 def proof_numbers(*, n: int, iso: float, scale: float, spread: float) -> dict[str, object]:
     p = 0.5 * math.erfc(1 / math.sqrt(2 * (spread + iso)))
-    return {"p": p, "limits": _first_upper(describe_limits(n, spread))}
+    limits = describe_limits(n, spread)
+    return {"p": p, "limits": limits[0].upper() + limits[1:]}
 
 
-def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
-    made = axes(
-        figure,
-        title=f"How often head 1 stays at $v_a$ ($n = {n}, a = {iso:g}$, spread {spread:g})",
-        xlabel="$T$, length of the query",
-        ylabel="$P(alpha_a > 0.9)$",
-        xscale="log",
-        ylim=(0, 1.03),
-    )
+def draw(made: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
     grid = np.geomspace(3, 300, 12)
     made.plot(grid, [_chance_above(n, iso, T, spread)[0] for T in grid], "o-", color=BLUE, label="head 1, all draws")
     most = 1 - 0.5 * math.erfc(1 / math.sqrt(2 * (spread + 2 * iso)))
@@ -170,14 +163,9 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> Non
     made.axhline(float(ALMOST_ALWAYS), color=ORANGE, ls=":", label='"almost always", 99 %')
     made.minorticks_off()
     made.set_xticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])
-    made.legend(frameon=False, loc="lower right")
 
 
 # your own answer
-
-
-def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
-    return Instance(given={"means": orthonormal_rows(latent, n, extra), "iso": iso, "error": error})
 
 
 def _model(instance: Instance) -> Any:
@@ -196,28 +184,11 @@ def compare_with_best_means(instance: Instance, queries: Any) -> Best | None:
 QUESTION = read_question(
     "two-heads-steady",
     shape=lambda given: (2, given["means"].shape[1]),
-    sizes=(
-        replace(KEYS, parameter=number_of_keys(most=50)),
-        EXTRA,
-        make_size("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
-        make_size("error", "the error allowed", (0.2, 0.1, 0.08), least=0.08, most=0.5),
-    ),
-    make=noisy_keys,
+    make=noisy_means,
     judge=lambda instance, queries: error_ruling(_model(instance), queries, instance.given["error"]),
     decided=BY_INTEGRALS,
     measure="its expected error is {} that of T mu_0 and T mu_1 at their best T (other queries can do better)",
     best=compare_with_best_means,
 )
 
-CLAIM = read_claim(
-    "two-heads-steady",
-    checks={
-        "almost always": check_almost_always,
-        "without the negative draws": check_without_negative_draws,
-        "far less variance": check_far_less_variance,
-        "variances of c_1 and c_2": check_head_by_head,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

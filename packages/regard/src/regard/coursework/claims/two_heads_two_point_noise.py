@@ -10,15 +10,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import (
-    ENCLOSED,
-    EPS,
-    EXTRA,
-    N,
-    compare_with_shortest,
-    orthonormal_rows,
-    share_ruling,
-)
+from regard.coursework.query_questions import ENCLOSED, compare_with_shortest, orthonormal_rows, share_ruling
 from regard.coursework.question import (
     Best,
     Instance,
@@ -29,7 +21,7 @@ from regard.coursework.question import (
     worst_ruling,
 )
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
+from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
 
@@ -152,15 +144,7 @@ def proof_numbers(*, n: int, eps: float, delta: float, factor: float) -> dict[st
     return {"first": first_head_weight(n, eps), "nearly_all": 1 - delta, "largest": at_least(largest_eps(n, delta), 4)}
 
 
-def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> None:
-    made = axes(
-        figure,
-        title="Head 1, key 1 of length 1/2: its weight on key 1",
-        xlabel="$n$, number of keys",
-        ylabel="weight",
-        xscale="log",
-        ylim=(0, 1.03),
-    )
+def draw(made: Any, *, n: int, eps: float, delta: float, factor: float) -> None:
     grid = np.geomspace(2, 1e5, 200)
     for e, colour in ((1e-1, VERMILION), (1e-2, ORANGE), (1e-4, BLUE)):
         made.plot(
@@ -168,7 +152,6 @@ def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> Non
         )
     made.plot(grid, grid / (grid + (grid - 1) * 0.1), "--", color=GREEN, lw=2, label="$t = 2 ln(n/eps)$, $eps = 0.1$")
     made.axhline(1 - delta, color=GREY, ls=":", label=f"nearly all: {1 - delta:g}")
-    made.legend(frameon=False, loc="lower left", fontsize=9)
 
 
 # your own answer
@@ -206,7 +189,6 @@ def compare_with_shortest_heads(instance: Instance, queries: Any) -> Best | None
 QUESTION = read_question(
     "two-heads-two-point-noise",
     shape=lambda given: (2, given["directions"].shape[1]),
-    sizes=(N, EXTRA, EPS),
     make=orthonormal_directions,
     judge=judge_heads,
     decided=ENCLOSED,
@@ -214,14 +196,4 @@ QUESTION = read_question(
     best=compare_with_shortest_heads,
 )
 
-CLAIM = read_claim(
-    "two-heads-two-point-noise",
-    checks={
-        "head 1, at this n and eps": check_nearly_all,
-        "head 2": check_second_head,
-        "corrected, t = 2 ln(n/eps)": check_corrected,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from regard.attention import attend
 from regard.coursework.claim import read_claim
-from regard.coursework.parameters import number_of_keys
-from regard.coursework.question import Instance, Ruling, Size, format_distinctly, make_size, read_question
+from regard.coursework.question import Instance, Ruling, format_distinctly, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
-from regard.pictures import BLUE, VERMILION, axes
+from regard.pictures import BLUE, VERMILION
 from regard.rigor import balls
 from regard.written_numbers import at_least, in_full
 
@@ -151,20 +150,13 @@ def proof_numbers(*, n: int, spread: float) -> dict[str, object]:
     return {"least": least}
 
 
-def draw(figure: Any, *, n: int, spread: float) -> None:
-    made = axes(
-        figure,
-        title="Two keys: the smaller weight, and where float64 loses it",
-        xlabel="gap between the two scores",
-        ylabel="log10 of the smaller weight",
-    )
+def draw(made: Any, *, n: int, spread: float) -> None:
     gaps = np.linspace(0, max(1000.0, spread), 400)
     made.plot(gaps, -(gaps + np.log1p(np.exp(-gaps))) / math.log(10), color=BLUE, lw=2, label="real arithmetic")
     last = last_positive_gap()
     made.axvspan(
         last, gaps[-1], color=VERMILION, alpha=0.15, lw=0, label=f"float64 gives 0 (gap $> {at_least(last, 5)}$)"
     )
-    made.legend(frameon=False, loc="best")
 
 
 # your own answer
@@ -190,23 +182,9 @@ def judge_distribution(instance: Instance, weights: NDArray[np.float64]) -> Ruli
 QUESTION = read_question(
     "weights-are-a-distribution",
     shape=lambda given: given["scores"].shape,
-    sizes=(
-        Size(parameter=number_of_keys(least=1, most=400), ladder=(1, 2, 3, 5, 10, 50)),
-        make_size("spread", "how large scores are", (1.0, 10.0, 1000.0, 1e5), above=0, most=1e300),
-    ),
     make=some_scores,
     judge=judge_distribution,
     may_be_nan=True,
 )
 
-CLAIM = read_claim(
-    "weights-are-a-distribution",
-    checks={
-        "real numbers": check_over_the_reals,
-        "float64, positive": check_positive_in_float64,
-        "float64, sum": check_sum_in_float64,
-    },
-    proof_numbers=proof_numbers,
-    draw=draw,
-    question=QUESTION,
-)
+CLAIM = read_claim(__name__)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import resources
 from importlib.util import find_spec
 
 from regard.errors import InputError
+from regard.grading.assignments.our_answers import RIGHT, our_file, our_functions, our_models
 from regard.grading.gradebook.marks import mark_outcome
 from regard.grading.questions.assignment import Assignment, Kind, Task
 from regard.grading.questions.examination import StudentAnswer, examine
@@ -33,13 +33,6 @@ CHEATS = {
     "returns NaN": "def {name}(*arguments):\n    return float('nan')\n",
 }
 MODELS = (Kind.TRANSFORMER, Kind.AUDIT)
-MISTAKES = {  # in our own model: what stands there, and what a wrong answer has instead
-    Kind.TRANSFORMER: {
-        "divides by nothing": (" / q.shape[-1] ** 0.5", ""),
-        "softmax over the queries": ("dim=-1", "dim=-2"),
-    },
-    Kind.AUDIT: {"shares the batch": ("return nn.TransformerEncoderLayer", "return Leaks")},
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,13 +129,9 @@ def _answers(task: Task) -> Iterator[tuple[str, bool, bytes]]:
     """Name, whether it is right, and the file."""
     name = task.function
     if task.kind is Kind.CLAIM:
-        claim = task.claim.replace("-", "_")
-        for right, file in ((True, "right.py"), (False, "wrong.py")):
-            text = (resources.files("regard.grading.solutions") / file).read_text(encoding="utf-8")
-            for function in defined_names(text):
-                if function == claim or function.startswith(f"{claim}__"):
-                    said = function.partition("__")[2].replace("_", " ") or "right"
-                    yield said, right, f"{text}\n{name} = {function}\n".encode()
+        for said, function in our_functions(task.claim).items():
+            program = f"{our_file('right.py')}\n\n{function}\n{name} = {task.claim.replace('-', '_')}\n"
+            yield said, said == RIGHT, program.encode()
     elif task.kind is Kind.OWN and task.file is not None:
         text = task.file.read_text(encoding="utf-8")
         for function in defined_names(text):
@@ -159,12 +148,10 @@ def _answers(task: Task) -> Iterator[tuple[str, bool, bytes]]:
 
 
 def _model_sources(task: Task) -> Iterator[tuple[str, bool, bytes]]:
-    text = (resources.files("regard.grading.solutions") / "transformer.py").read_text(encoding="utf-8")
     ours = "TransformerTranslator" if task.kind is Kind.TRANSFORMER else "healthy"
     named = "" if task.function == ours else f"\n{task.function} = {ours}\n"
-    yield "right", True, (text + named).encode()
-    for said, (old, new) in MISTAKES[task.kind].items():
-        yield said, False, (text.replace(old, new) + named).encode()
+    for said, text in our_models(task.kind.value).items():
+        yield said, said == RIGHT, (text + named).encode()
 
 
 def _has_torch() -> bool:

@@ -11,7 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from regard.array_types import Float
+import numpy as np
+
 from regard.coursework.answers.answer_check import Stage
 from regard.coursework.catalogue import claims
 from regard.coursework.derivations.problem import problem_names, read_problem
@@ -278,17 +279,11 @@ def _try_file(path: Path, kind: Kind) -> None:
     elif kind is Kind.OWN:
         try:
             question = question_of(path)
-            question.shape(question.make(_eye(), level=1).given)
+            question.shape(question.make(np.eye(8), level=1).given)
         except JudgeError as error:
             raise InputError(str(error)) from None
     else:
         read_hidden_sentences(path)
-
-
-def _eye() -> Float:
-    import numpy as np
-
-    return np.eye(8)
 
 
 def _refuse_twins(tasks: tuple[Task, ...], mistakes: Mistakes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -21,6 +21,8 @@ from regard.coursework.derivations.problem import problem_names
 from regard.coursework.problem_sets import SETS, QuestionText
 from regard.errors import InputError
 from regard.files import make_folder, write_file, write_new_file
+from regard.grading.assignments.our_answers import RIGHT, our_functions
+from regard.grading.assignments.template import notebook_cell, notebook_text
 from regard.notation import without_marks
 from regard.results import Result
 from regard.toml import parse_toml
@@ -133,11 +135,12 @@ def _toml_string(text: str) -> str:
 
 
 CLASS = resources.files("regard.grading.assignments") / "example_class"  # the assignment, and the list of students
+ASKED = ("copying-condition", "average-of-two", "weights-are-a-distribution")
 HANDED_IN = {  # which of our answers to questions 1, 2 and 3
-    "ada": ("copying_condition", "average_of_two", "weights_are_a_distribution"),
-    "ben": ("copying_condition__forgets_n", "average_of_two__forgets_n", "weights_are_a_distribution"),
-    "eva": ("copying_condition", "average_of_two__only_in_order", "weights_are_a_distribution__overflows"),
-    "fay": ("copying_condition__forgets_n", "average_of_two", "weights_are_a_distribution"),
+    "ada": (RIGHT, RIGHT, RIGHT),
+    "ben": ("forgets n", "forgets n", RIGHT),
+    "eva": (RIGHT, "only in order", "overflows"),
+    "fay": ("forgets n", RIGHT, RIGHT),
 }
 
 
@@ -165,7 +168,7 @@ def write_example(folder: str) -> ExampleWritten:
     for name in ("hw.toml", "students.csv"):
         write_file(base / name, (CLASS / name).read_bytes())
     words = parse_toml((CLASS / "words.toml").read_text(encoding="utf-8"))
-    programs = {student: answers(names) for student, names in HANDED_IN.items()}
+    programs = {student: answers(dict(zip(ASKED, ours, strict=True))) for student, ours in HANDED_IN.items()}
     programs["gus"] = "def copying_condition(n, eps)\n    return n\n"
     for student, text in programs.items():
         written = f"\n\n# Your answer to 4:\n{textwrap.indent(words[student].strip(), '# ')}\n"
@@ -174,39 +177,23 @@ def write_example(folder: str) -> ExampleWritten:
     return ExampleWritten(folder=folder)
 
 
-def answers(names: tuple[str, ...]) -> str:
-    """A file with these answers of ours, each under the name that the assignment asks for."""
-    text = "".join(
-        (resources.files("regard.grading.solutions") / file).read_text(encoding="utf-8")
-        for file in ("right.py", "wrong.py")
-    )
-    functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+def answers(chosen: Mapping[str, str]) -> str:
+    """A file with these answers of ours, by claim, each under the name that the assignment asks for."""
     parts = ["import math", "import numpy as np"]
-    for name in names:
-        node = functions[name]
-        node.name, node.returns = name.partition("__")[0], None
-        for argument in node.args.args:
-            argument.annotation = None
+    for claim, said in chosen.items():
+        (node,) = ast.parse(our_functions(claim)[said]).body
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+            for argument in node.args.args:
+                argument.annotation = None
         parts.append(ast.unparse(node))
     return "\n\n\n".join(parts) + "\n"
 
 
 def _notebook(words: str) -> str:
-    code = answers(("copying_condition", "average_of_two", "weights_are_a_distribution__not_normalised")).split(
-        "\n\n\n"
+    code = answers(dict(zip(ASKED, (RIGHT, RIGHT, "not normalised"), strict=True)))
+    *imports, first, second, third = code.split("\n\n\n")
+    cells = ["\n".join(["%matplotlib inline", *imports]), first, second, third]
+    return notebook_text(
+        [*(notebook_cell("code", text) for text in cells), notebook_cell("markdown", f"## 4\n\n{words.strip()}")]
     )
-    cells = [
-        ("code", "%matplotlib inline\n" + "\n".join(code[:2])),
-        *(("code", text) for text in code[2:]),
-        ("markdown", f"## 4\n\n{words.strip()}"),
-    ]
-    written: list[dict[str, object]] = [
-        {
-            "cell_type": kind,
-            "metadata": {},
-            "source": text,
-            **({"outputs": [], "execution_count": None} if kind == "code" else {}),
-        }
-        for kind, text in cells
-    ]
-    return json.dumps({"cells": written, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)

@@ -23,7 +23,7 @@ from regard.errors import InputError
 from regard.files import make_folder, write_file
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Assignment, Kind, Task
-from regard.grading.questions.derivation import problem_of
+from regard.grading.questions.examination import problem_of
 from regard.grading.questions.statements import draw_statements
 from regard.grading.submissions.students import Student, identity
 from regard.grading.submissions.submission import YOURS
@@ -65,7 +65,7 @@ def write_template(
         raise InputError(
             "This assignment has other statements for each student: give --secret FILE and --students FILE."
         )
-    written = []
+    written: list[str] = []
     for student, key in seeds.items():
         home = base / file_name(student) if student else base
         listed = (students or {}).get(identity(student))
@@ -75,14 +75,20 @@ def write_template(
             f"{stem(assignment)}.py": as_python(assignment, parts),
             f"{stem(assignment)}.ipynb": as_notebook(assignment, parts),
         }
-        for name in texts:
-            if (home / name).exists():
-                raise InputError(f"{home / name} exists and is not overwritten; give another --out.")
-        make_folder(home)
-        for name, text in texts.items():
-            write_file(home / name, text.encode())
-            written.append(str(home / name))
+        written += write_new_files(home, texts)
     return TemplateWritten(files=tuple(written), questions=len(assignment.tasks))
+
+
+def write_new_files(folder: Path, texts: dict[str, str]) -> list[str]:
+    """Write texts by their names below a folder, all or, where one is there already, none; returns where they are."""
+    places = {folder / name: text for name, text in texts.items()}
+    for place in places:
+        if place.exists():
+            raise InputError(f"{place} exists and is not overwritten; give another --out.")
+    for place, text in places.items():
+        make_folder(place.parent)
+        write_file(place, text.encode())
+    return [str(place) for place in places]
 
 
 def _seed(secret: Secret | None, assignment: Assignment, who: str, task: Task) -> int | None:
@@ -203,13 +209,18 @@ def as_python(assignment: Assignment, parts: list[Part]) -> str:
 
 def as_notebook(assignment: Assignment, parts: list[Part]) -> str:
     """The same as a notebook, a cell for the words and one for the code of each question."""
-    cells: list[dict[str, Any]] = [_cell("markdown", f"# {assignment.title}\n\n" + "\n\n".join(_rules(assignment)))]
-    cells.append(_cell("code", "import numpy as np"))
+    cells = [
+        notebook_cell("markdown", f"# {assignment.title}\n\n" + "\n\n".join(_rules(assignment))),
+        notebook_cell("code", "import numpy as np"),
+    ]
     for one in parts:
-        cells.append(_cell("markdown", f"## {one.title}\n\n{one.words}"))
-        cells.append(
-            _cell("code", one.code) if one.code else _cell("markdown", f"{YOURS}{one.title.partition(' (')[0]}:")
-        )
+        answer = ("code", one.code) if one.code else ("markdown", f"{YOURS}{one.title.partition(' (')[0]}:")
+        cells += [notebook_cell("markdown", f"## {one.title}\n\n{one.words}"), notebook_cell(*answer)]
+    return notebook_text(cells)
+
+
+def notebook_text(cells: list[dict[str, Any]]) -> str:
+    """The cells as a file of Jupyter's."""
     book = {
         "cells": [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)],
         "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
@@ -219,7 +230,8 @@ def as_notebook(assignment: Assignment, parts: list[Part]) -> str:
     return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
 
 
-def _cell(kind: str, text: str) -> dict[str, Any]:
+def notebook_cell(kind: str, text: str) -> dict[str, Any]:
+    """One cell, "code" or "markdown"."""
     cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)}
     return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}
 

@@ -29,8 +29,14 @@ from regard.grading.gradebook.manual_marks import Decisions
 from regard.grading.gradebook.marks import ClassMarks, StudentMarks, differences, mark_outcome
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Assignment, Kind, Limits, Task
-from regard.grading.questions.derivation import examine_derivation
-from regard.grading.questions.examination import Outcome, Status, StudentAnswer, examine, failed_outcome
+from regard.grading.questions.examination import (
+    Outcome,
+    Status,
+    StudentAnswer,
+    examine,
+    examine_derivation,
+    failed_outcome,
+)
 from regard.grading.submissions.students import Student, identity
 from regard.grading.submissions.submission import Submission, match_students
 from regard.progress import Progress
@@ -355,9 +361,6 @@ def _class_rows(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
                 group=student.group,
                 questions=(),
                 of=pile.assignment.points,
-                submitted=None,
-                late=timedelta(0),
-                kept=1.0,
                 problems=("nothing was handed in",),
             )
         )

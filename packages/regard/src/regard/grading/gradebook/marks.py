@@ -156,9 +156,9 @@ class StudentMarks(Result):
     group: str
     questions: tuple[TaskMark, ...]
     of: float
-    submitted: datetime | None
-    late: timedelta
-    kept: float  # the share that lateness leaves
+    submitted: datetime | None = None
+    late: timedelta = timedelta(0)
+    kept: float = 1.0  # the share that lateness leaves
     problems: tuple[str, ...] = ()
     refused: str = ""
     by: str = ""  # whose submission it is, in a group

@@ -131,8 +131,8 @@ class Task:
 
     @cached_property
     def question(self) -> Question:
-        """What the runner asks; only for tasks that a function answers."""
-        return question_for(self)
+        """What the runner asks, under the name of the student's function; only for tasks that a function answers."""
+        return replace(_question_by_kind(self), function=self.function)
 
     @property
     def asks_for_words(self) -> bool:
@@ -214,11 +214,6 @@ class Assignment:
 
     def task(self, id: str) -> Task:
         return next(task for task in self.tasks if task.id == id)
-
-
-def question_for(task: Task) -> Question:
-    """What the runner asks, under the name that the student's function has, and the judge."""
-    return replace(_question_by_kind(task), function=task.function)
 
 
 def _question_by_kind(task: Task) -> Question:

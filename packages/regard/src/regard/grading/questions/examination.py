@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -23,9 +23,13 @@ import numpy as np
 
 from regard.coursework.adversary import Attempt
 from regard.coursework.answers.answer_check import Check, Stage
+from regard.coursework.derivations.problem import Problem, read_problem
+from regard.coursework.derivations.report import DerivationReport, check_derivation, require_problem
+from regard.coursework.derivations.report import reason as line_reason
+from regard.coursework.derivations.verdicts import Mark
 from regard.coursework.question import Instance, format_distinctly
 from regard.errors import CouldNotFindOut, InputError
-from regard.grading.questions.assignment import ORDER, Kind, Limits, Task
+from regard.grading.questions.assignment import DERIVATION_SHARES, ORDER, Kind, Limits, Task
 from regard.grading.submissions.notebooks import Code
 from regard.plugins import NOT_INSTALLED, QUESTION_KINDS, load_plugin
 from regard.sandbox.clock import Clock
@@ -120,7 +124,7 @@ def examine(task: Task, given: StudentAnswer, *, limits: Limits, jail: Tier) -> 
         if NO_TORCH in str(error):
             return Outcome(status=Status.NOT_RUN, reason=str(error))
         outcome = failed_outcome(str(error), at=Stage.PLAIN)
-    return _add_run_details(outcome, given, runner)
+    return _add_run_details(_as_handed_in(outcome, given), runner)
 
 
 def tool_of(task: Task) -> Tool | None:
@@ -174,21 +178,24 @@ def failure_in_words(reason: str, code: str = "") -> str:
     return f"{reason[: found.start()]}{name} is {is_}, {'needed' if side == 'below' else 'allowed'} {needed}"
 
 
-def _add_run_details(outcome: Outcome, given: StudentAnswer, runner: Runner) -> Outcome:
-    """With what kept it in, what it printed, and lines as cells where it is a notebook."""
-    book = given.notebook
+def _as_handed_in(outcome: Outcome, given: StudentAnswer) -> Outcome:
+    """In the words of the file that was handed in: of a notebook, cells and not the lines that were made of them."""
     reason = outcome.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
-    printed = runner.printed_text if hasattr(runner, "lines") else ""
-    said = {
-        **outcome.to_dict(),
-        "reason": book.with_cell_numbers(reason) if book is not None else reason,
-        "tier": runner.tier.value,
-        "seconds": runner.clock.limit if outcome.status is Status.CUT_SHORT else 0.0,
-        "confined": re.sub(r"user \d+", "another user", runner.jail_description),  # else two runs would differ
-        "printed": printed[:500],
-        "notes": (*outcome.notes, *(book.notes if book is not None else ())),
-    }
-    return Outcome.from_dict(said)
+    if given.notebook is None:
+        return replace(outcome, reason=reason)
+    reason = given.notebook.with_cell_numbers(reason)
+    return replace(outcome, reason=reason, notes=(*outcome.notes, *given.notebook.notes))
+
+
+def _add_run_details(outcome: Outcome, runner: Runner) -> Outcome:
+    """With what kept it in, and what it printed."""
+    return replace(
+        outcome,
+        tier=runner.tier.value,
+        seconds=runner.clock.limit if outcome.status is Status.CUT_SHORT else 0.0,
+        confined=hide_user(runner.jail_description),
+        printed=(runner.printed_text if hasattr(runner, "lines") else "")[:500],
+    )
 
 
 def without_author_advice(reason: str) -> str:
@@ -329,15 +336,7 @@ def examine_model(task: Task, given: StudentAnswer, *, limits: Limits, jail: Tie
     except Exception as error:  # of the judge, on what came back: no reason to stop the others, and no zero
         reason = f"what came back could not be judged ({type(error).__name__}); a person has to look at it"
         outcome = Outcome(status=Status.DOUBTED, share=0.0, reason=reason)
-    book = given.notebook
-    reason = outcome.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
-    said = {
-        **outcome.to_dict(),
-        "tier": jail.value,
-        "reason": book.with_cell_numbers(reason) if book is not None else reason,
-        "notes": (*outcome.notes, *(book.notes if book is not None else ())),
-    }
-    return Outcome.from_dict(said)
+    return replace(_as_handed_in(outcome, given), tier=jail.value)
 
 
 def _judge_of(kind: Kind) -> Judge:
@@ -374,3 +373,49 @@ def _transformer_outcome(task: Task, given: StudentAnswer, limits: Limits, jail:
 
 def hide_user(confined: str) -> str:
     return re.sub(r"user \d+", "another user", confined)  # else two runs would differ
+
+
+# derivations: nothing is run. What is true, but not proved, and what is not read goes to a person, with our remark
+
+
+def problem_of(task: Task) -> Problem:
+    """The problem that a task names: the teacher's own file, or its claim's."""
+    return read_problem(task.file) if task.file is not None else require_problem(task.claim)
+
+
+def examine_derivation(task: Task, text: str) -> Outcome:
+    """What a derivation is worth."""
+    if not text.strip():
+        return failed_outcome(f"there is no text for {task.id}", share=0.0)
+    try:
+        report = check_derivation(task.claim, text, problem=problem_of(task))
+    except InputError as error:
+        return failed_outcome(str(error), share=0.0)
+    notes = tuple(f"line {one.line}: {one.text}: {one.mark.value}; {line_reason(one)}" for one in report.lines)
+    share = points_share(report, problem_of(task))
+    if report.first_false is not None:
+        wrong = report.first_false
+        said = f"line {wrong.line} is false: {wrong.text}; {line_reason(wrong)}"
+        return failed_outcome(said, share=share, notes=notes)
+    if any(one.mark in (Mark.TRUE, Mark.NOT_READ) for one in report.lines):
+        return Outcome(
+            status=Status.DOUBTED, share=share, reason=f"a person has to look: {report.summary()}", notes=notes
+        )
+    if not report.complete:
+        missing = "; ".join(report.missing) or "a line that can be read"
+        return failed_outcome(f"it does not reach {missing}", share=share, notes=notes)
+    return Outcome(status=Status.PASSED, share=share, notes=notes)
+
+
+def points_share(report: DerivationReport, problem: Problem) -> float:
+    """The share of the points, as the rule says."""
+    before = report.lines
+    if report.first_false is not None:
+        before = before[: before.index(report.first_false)]
+    follow = sum(one.mark in (Mark.FOLLOWS, Mark.DEFINES) for one in before)
+    lines = follow / len(report.lines) if report.lines else 0.0
+    whole = report.first_false is None
+    goal = whole * (1 - len(report.missing) / len(report.goals))
+    lemmas = [one.name for one in problem.lemmas]
+    used = whole * (1 - sum(one in report.unused for one in lemmas) / len(lemmas)) if lemmas else goal
+    return sum(share * part for share, part in zip(DERIVATION_SHARES, (lines, goal, used), strict=True))

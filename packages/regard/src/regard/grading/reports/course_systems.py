@@ -11,9 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError
-from regard.files import make_folder, write_file
-from regard.grading.assignments.template import Part, TemplateWritten, as_notebook, question_part, stem
+from regard.grading.assignments.template import (
+    Part,
+    TemplateWritten,
+    as_notebook,
+    notebook_cell,
+    question_part,
+    stem,
+    write_new_files,
+)
 from regard.grading.cells import PASSED
 from regard.grading.gradebook.marks import ClassMarks, StudentMarks, TaskMark, student_view
 from regard.grading.questions.assignment import Assignment, Kind, Reveal, Task
@@ -136,16 +142,10 @@ def _feedback(row: StudentMarks) -> str:
 
 def write_cells(assignment: Assignment, folder: str) -> TemplateWritten:
     """tests/ for Otter-Grader, a notebook for nbgrader, and the assignment that both read."""
-    base, name = Path(folder), assignment.path.name
+    name = assignment.path.name
     files = {f"tests/{file}": text for file, text in otter_tests(assignment, name).items()}
     files[f"{stem(assignment)}.ipynb"] = nbgrader_notebook(assignment, name)
-    for file in files:
-        if (base / file).exists():
-            raise InputError(f"{base / file} exists and is not overwritten; give another --out.")
-    make_folder(base / "tests")
-    for file, text in files.items():
-        write_file(base / file, text.encode())
-    return TemplateWritten(files=tuple(str(base / file) for file in files), questions=len(assignment.tasks))
+    return TemplateWritten(files=tuple(write_new_files(Path(folder), files)), questions=len(assignment.tasks))
 
 
 def otter_tests(assignment: Assignment, file: str) -> dict[str, str]:
@@ -187,12 +187,10 @@ def _answer_cells(task: Task, one: Part, answer: dict[str, Any], number: int, fi
         '    ### BEGIN SOLUTION\n    raise NotImplementedError("write your answer here")\n    ### END SOLUTION',
     )
     test = f"from regard.grading.cells import public_check\n\npublic_check({file!r}, {task.id!r}, {task.function})"
-    blank: dict[str, Any] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    cell = {**notebook_cell("code", test), "id": f"tests-{number}"}
     return [
         _marked_cell("solution", {**answer, "source": frame}, f"answer-{number}"),
-        _marked_cell(
-            "tests", {**blank, "source": test, "id": f"tests-{number}"}, f"tests-{number}", points=task.points
-        ),
+        _marked_cell("tests", cell, f"tests-{number}", points=task.points),
     ]
 
 

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from regard.errors import InputError
@@ -33,7 +33,6 @@ class Student:
     group: str = ""
     extension: timedelta | datetime | None = None
     submitted: datetime | None = None
-    others: dict[str, str] = field(default_factory=dict)
 
     def due(self, deadline: datetime | None) -> datetime | None:
         """The deadline of this student."""
@@ -89,7 +88,6 @@ def read_students(path: str | os.PathLike[str]) -> dict[str, Student]:
 def _student(row: dict[str, str], where: str) -> Student | None:
     if not row["id"]:
         return None
-    known = ("id", "name", "email", "group", "extension", "submitted")
     return Student(
         id=display_text(row["id"]),
         name=display_text(row.get("name", "")),
@@ -97,7 +95,6 @@ def _student(row: dict[str, str], where: str) -> Student | None:
         group=display_text(row.get("group", "")),
         extension=_extension(row.get("extension", ""), where),
         submitted=moment(row["submitted"], f"{where}, submitted") if row.get("submitted") else None,
-        others={key: value for key, value in row.items() if key not in known},
     )
 
 

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -55,6 +55,8 @@ class Submission:
     problems: tuple[str, ...] = ()
     unread: str = ""  # why its code could not be read
     refused: str = ""  # why nothing of it is graded
+    _names: dict[bytes, frozenset[str]] = field(default_factory=dict, init=False, repr=False)  # found so far
+    _codes: dict[str, tuple[str, bytes, Code | None] | None] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def identity(self) -> str:
@@ -73,14 +75,6 @@ class Submission:
             for part in ("/".join(entry.parts).encode("utf-8", "surrogatepass"), entry.data):
                 digest.update(len(part).to_bytes(8) + part)
         return digest.hexdigest()[:24]
-
-    @cached_property
-    def _names(self) -> dict[bytes, frozenset[str]]:
-        return {}
-
-    @cached_property
-    def _codes(self) -> dict[str, tuple[str, bytes, Code | None] | None]:
-        return {}
 
     def code(self, function: str) -> tuple[str, bytes, Code | None] | None:
         """The file that defines this function: its name, its text, and the notebook behind it; None without any."""

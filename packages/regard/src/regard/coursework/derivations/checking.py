@@ -23,7 +23,7 @@ from regard.coursework.derivations.names import Mismatch, fit_relation
 from regard.coursework.derivations.naming import Namer
 from regard.coursework.derivations.problem import Fact, Problem
 from regard.coursework.derivations.repairs import find_repair
-from regard.coursework.derivations.terms import Condition, Term, free_names, replace, substitute, sym
+from regard.coursework.derivations.terms import Condition, Term, free_names, mul, num, replace, substitute, sym
 from regard.coursework.derivations.testing import TURNED, make_fact
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
@@ -62,6 +62,7 @@ class Checker(Namer):
     last: Term | None = None
     has_maps: bool = False
     bound: dict[str, Term] = field(default_factory=dict)  # an index that is one of several places: i = 1, 2
+    doubles: dict[str, Term] = field(default_factory=dict)  # m, where the writer's own is twice the problem's
 
     def read(self, text: str) -> None:
         formulas, said = find_formulas(text)
@@ -83,6 +84,9 @@ class Checker(Namer):
             self.end_supposition()
             for case in self.cases:
                 case.closed = True
+        if statement.problem is not None and statement.continues and statement.aside:  # (all terms are >= 0)
+            self.said.append(f"{statement.text!r} ends a remark in words, and is read as words")
+            return
         if statement.problem is not None:
             self.not_read(statement, statement.problem)
             return
@@ -124,7 +128,7 @@ class Checker(Namer):
         made = parser.expression()
         if parser.now.kind != "end":
             raise NotRead(parser.now.place, "the end of the formula, a sign or a factor")
-        for index, place in self.bound.items():
+        for index, place in {**self.doubles, **self.bound}.items():
             made = substitute(made, index, place)
         return made
 
@@ -179,7 +183,18 @@ class Checker(Namer):
             self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {mismatch}")
             return
         self.turn_maps(relation)
+        self.read_half_turns(relation)
         self.judge(relation)
+
+    def read_half_turns(self, relation: Relation) -> None:
+        """x = pi m, once a sine is shown to be 0: this m is twice the one of x = 2 pi m."""
+        m = self.problem.multiple
+        twice = {m: mul(num(2), sym(m))}
+        left, right = (substitute(side, m, twice[m]) for side in (relation.left, relation.right))
+        is_sine_zero = any(one.left.op == "sin" and one.right == num(0) for one, _ in self.context.order)
+        if is_sine_zero and prove_multiple_of_pi(self.context, left, relation.sign, right) is not None:
+            self.said.append(f"in {relation}, whose sine is 0, {m} is read as twice the {m} of 2 pi {m}")
+            relation.left, relation.right, self.doubles = left, right, twice
 
     def turn_maps(self, relation: Relation) -> None:
         """Whether the first line with sigma(i) is true only if sigma goes the other way: then it does."""
@@ -215,7 +230,8 @@ class Checker(Namer):
             self.mark(relation, Mark.FOLLOWS, step=Step(("a sum of r rank ones has a rank of at most r",)))
             return
         # before the test: the line is false where the multiple of 2 pi is not 0, and those instances go now
-        step = prove_by_irrationality(self.context, left, sign, right)
+        facts = [fact for fact, _ in self.context.order]
+        step = prove_by_irrationality(self.context, facts, left, sign, right)
         if step is not None:
             self.every = [one for one in self.every if one.value(self.problem.multiple) == 0] or self.every
             self.instances, self.turned = self.every, True
@@ -291,9 +307,10 @@ class Checker(Namer):
                 self.chain = chain
                 self.leave_behind(relation, *self.judge_step(relation, step, 0), step, frozenset(stated), True)
             return
+        sides = left, sign, right = relation.left, relation.sign, relation.right
         for case in self.cases:
             # "false" is said last: the words around a line may limit it to a case, to a condition, or deny it
-            if not case.closed and self.holds_somewhere(relation, stated, case.instances, everywhere=True):
+            if not case.closed and self.is_true(*sides, stated, case.instances):
                 self.mark(relation, Mark.TRUE, f"it holds where {case}, and not in general")
                 return
         if _DENIED.search(relation.statement.after):
@@ -304,11 +321,15 @@ class Checker(Namer):
             return
         behind = self.unfold_names(relation.names, {**self.problem.definitions, **self.context.own})
         open_names = sorted(behind & set(self.problem.choose) - set(self.context.own))
-        if open_names and self.holds_somewhere(relation, stated):
+        if open_names and self.holds_somewhere(relation, stated, self.instances):
             remark = f"{open_names[0]} is not chosen yet, and it does not hold for every {open_names[0]}"
             self.mark(relation, Mark.TRUE, remark)
             return
-        left, sign, right = relation.left, relation.sign, relation.right
+        turns = [Fact("", sym(name), "=", term) for name, (_, term) in self.problem.values.items()]
+        if prove_by_irrationality(self.context, turns, *sides) is not None:
+            x = f"{turns[0].left} = {turns[0].right}"
+            self.mark(relation, Mark.TRUE, f"it follows from {x}, which no line before has shown")
+            return
         if left.op == "sym" and left.value in self.defined_at and _DEFINING.search(relation.statement.before):
             where = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
             self.mark(relation, Mark.NOT_READ, f"{where}; take another letter for another thing")
@@ -318,7 +339,7 @@ class Checker(Namer):
             where = f"{chosen[0]} stands alone in line {self.unread[chosen[0]]}, which was not read"
             self.mark(relation, Mark.NOT_READ, f"{where}, and may mean something else since then")
             return
-        repair = find_repair(left, sign, right, lambda a, b: self.is_repaired(a, sign, b, stated))
+        repair = find_repair(left, sign, right, lambda a, b: self.is_repaired(a, sign, b, stated, failure))
         self.lines.append(
             LineVerdict(
                 line=relation.statement.line,

@@ -156,24 +156,28 @@ def prove_by_lines_before(context: Context, left: Term, right: Term, conditions:
     """From equalities that lines before have shown: added up, and multiplied by numbers that are not zero."""
     shown = [fact for fact, needed in context.order if all(one.follows_from(conditions) for one in needed)]
     equalities = [fact for fact in shown if fact.sign == "="][-2 * LATEST :]
-    ways: list[tuple[Definitions, frozenset[str]]] = [
+    ways: list[tuple[Definitions, frozenset[str] | None]] = [
         *((one, frozenset()) for one in ({}, context.own, context.problem.definitions)),
         ({}, NAMING),
+        ({}, None),
     ]
     for definitions, only in ways if equalities else ():
         normal = context.normal(definitions, conditions)
         normal.only = only
-        try:
-            gap = add_forms(normal.form(left), scale(normal.form(right), -1))
-            facts = [
-                (add_forms(normal.form(one.left), scale(normal.form(one.right), -1)), one.name) for one in equalities
-            ]
+        facts: list[tuple[Form, str]] = []
+        with suppress(*GIVE_UP):
+            gap = difference(normal, left, right)
+            for one in equalities:
+                with suppress(*GIVE_UP):
+                    facts.append((difference(normal, one.left, one.right), one.name))
             names = eliminate(normal, gap, facts, [TRIES]) if gap else None
-        except GIVE_UP:
-            continue
-        if names:
-            return Step((*names, *sorted(normal.used)), frozenset(names))
+            if names:
+                return Step((*names, *sorted(normal.used)), frozenset(names))
     return None
+
+
+def difference(normal: Normal, left: Term, right: Term) -> Form:
+    return add_forms(normal.form(left), scale(normal.form(right), -1))
 
 
 def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: list[int]) -> list[str] | None:
@@ -183,16 +187,18 @@ def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: l
         return None if gap else []
     mono = min(gap, key=repr)  # always the same one, so that what the bounded search finds is the same on every run
     below = {atom for s, _ in gap for atom, power in s if power < 0}
-    for n, (form, name) in enumerate(facts):
+    rests: list[tuple[int, Form]] = []
+    for n, (form, _) in enumerate(facts):
         for other, y in form.items():
             ratio = divide_monomials((mono[0], ()), (other[0], ())) if other[1] == mono[1] else None
             if ratio is None or any(p < 0 and a not in below and not is_positive(normal, a) for a, p in ratio):
                 continue  # what may be zero must not be divided by
             rest = add_forms(gap, scale(normal.times(of_powers(ratio, gap[mono] / y), form), -1))
-            if len(rest) > len(gap) + 1:  # a fact that makes the gap much longer leads away
-                continue
-            if (more := eliminate(normal, rest, facts[:n] + facts[n + 1 :], tries)) is not None:
-                return [name, *more]
+            if len(rest) <= len(gap) + 1:  # a fact that makes the gap much longer leads away
+                rests.append((n, rest))
+    for n, rest in sorted(rests, key=lambda one: len(one[1])):  # what closes the gap most is tried first
+        if (more := eliminate(normal, rest, facts[:n] + facts[n + 1 :], tries)) is not None:
+            return [facts[n][1], *more]
     return None
 
 

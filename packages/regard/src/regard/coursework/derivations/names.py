@@ -25,6 +25,7 @@ class Vocabulary:
     input: str = ""
     permuted_input: Term = ZERO
     turns: frozenset[str] = frozenset()  # square matrices whose inverse is their transpose
+    columns: frozenset[str] = frozenset()  # matrices with orthonormal columns
     norm: str = "2"  # of a matrix, where the writer does not say which
     rows: str = ""  # how long the vector of ones is
     own: dict[str, Shape] = field(default_factory=dict)
@@ -75,7 +76,8 @@ def fit(term: Term, words: Vocabulary, *, like: Shape | None = None) -> tuple[Te
         return _fit_leaf(term, words, like)
     if term.op in _FITS:
         return _FITS[term.op](term, words)
-    args, shapes = zip(*(fit(one, words) for one in term.args), strict=True)
+    like = (words.rows, "1") if term.op == "T" and words.rows else None  # 1^T is a row of ones
+    args, shapes = zip(*(fit(one, words, like=like) for one in term.args), strict=True)
     if term.op == "dot":
         return _fit_dot(args, shapes, words)
     if term.op == "div" and shapes[1] not in (SCALAR, None):
@@ -198,6 +200,8 @@ def _fit_power(
     base, power = args
     if power == num(-1) and base.op == "sym" and base.value in words.turns:  # the inverse is the transpose
         return apply("T", base), shapes[0]
+    if power == num(-1) and base.args in {(apply("T", sym(one)), sym(one)) for one in words.columns}:
+        return base, shapes[0]  # A^T A is the identity, and so is its inverse
     if shapes[0] in (SCALAR, None) or base.op == "eye":
         return Term("pow", args), shapes[0]
     if power.op != "num" or power.value.denominator != 1 or not 0 <= power.value <= 6:

@@ -208,9 +208,10 @@ class Normal:
             if self.shape(atom)[0] == "1" and ends:
                 number = self.dot(word[n : ends[0] + 1])
                 return 0, self.times({((), word[:n] + word[ends[0] + 1 :]): Fraction(1)}, number), len(word)
-        if self.columnwise and (last := self.by_columns(word)) is not None:
-            return len(word) - 2, last, len(word)
-        return self.rank_ones(word)
+        if not self.columnwise:
+            return None
+        last = self.by_columns(word)
+        return self.rank_ones(word) if last is None else (len(word) - 2, last, len(word))
 
     def cancels(self, a: Atom, b: Atom) -> tuple[str, str, bool] | None:
         """The rule by which a b is the identity (True) or zero (False), and how it reads here."""

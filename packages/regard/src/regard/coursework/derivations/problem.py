@@ -338,6 +338,7 @@ class Builder:
                 words.shapes[f"{key}."] = SCALAR
         turns = {key for key, one in symbols.items() if one.shape[0] == one.shape[1] and one.kind in KINDS[:2]}
         words.turns = frozenset(turns)
+        words.columns = frozenset(key for key, one in symbols.items() if one.kind.startswith("orthonormal"))
         words.permutation = next((key for key, one in symbols.items() if one.kind == "permutation"), "")
         words.same.update({key: str(value) for key, value in own.same.items()})
 

@@ -14,6 +14,7 @@ from regard.coursework.derivations.equalities import (
     Conditions,
     Context,
     Step,
+    difference,
     divide_monomials,
     is_visibly_nonnegative,
     prove_equal,
@@ -116,7 +117,10 @@ class OrderSearch:
     ) -> None:
         self.context, self.conditions, self.definitions, self.tries = context, conditions, definitions, TRIES
         self.normal = context.normal(definitions, conditions)
-        self.gap = add_forms(self.normal.form(right), scale(self.normal.form(left), -1))
+        # a spectral norm is known of sums of rank ones alone
+        spectral = [one for side in (left, right) for one in side.parts() if one.op == "norm" and one.value == "2"]
+        self.normal.columnwise = bool(spectral)
+        self.gap = difference(self.normal, right, left)
         names = free_names(left) | free_names(right)
         self.indices = sorted(names & context.words.indices)
         used = set(self.normal.used)

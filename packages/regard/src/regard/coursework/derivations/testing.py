@@ -120,24 +120,29 @@ class Tester:
         case = self.under.relations if self.under is not None and self.under.instances else []
         return fits and all(self.holds_somewhere(one, [], [where]) for one in case)
 
-    def is_true(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
+    def is_true(
+        self, left: Term, sign: str, right: Term, stated: list[Condition], instances: list[Instance] | None = None
+    ) -> bool:
         """Whether an edited line fits together and holds on every instance, at least one among them."""
         try:
             left, right, _ = fit_relation(left, right, self.words)
         except Mismatch:
             return False
-        return self.first_failure(left, sign, right, stated) is None and self.evaluated > 0
+        return self.first_failure(left, sign, right, stated, instances) is None and self.evaluated > 0
 
-    def is_repaired(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
+    def is_repaired(self, left: Term, sign: str, right: Term, stated: list[Condition], failure: Failure) -> bool:
         """Whether an edited line is true: an inequality must be proved, since instances may be kind to it."""
-        if not self.is_true(left, sign, right, stated):
+        if not all(self.is_true(left, sign, right, stated, where) for where in ([failure.where], None)):
             return False
         left, right, _ = fit_relation(left, right, self.words)
         return sign == "=" or prove(self.context, left, sign, right, frozenset(stated)) is not None
 
-    def first_failure(self, left: Term, sign: str, right: Term, conditions: list[Condition]) -> Failure | None:
+    def first_failure(
+        self, left: Term, sign: str, right: Term, conditions: list[Condition], instances: list[Instance] | None = None
+    ) -> Failure | None:
         self.evaluated = self.undefined = 0
-        found = (self.failure_on(where, left, sign, right, conditions) for where in self.instances)
+        chosen = self.instances if instances is None else instances
+        found = (self.failure_on(where, left, sign, right, conditions) for where in chosen)
         return next((one for one in found if one is not None), None)
 
     def failure_on(
@@ -164,24 +169,10 @@ class Tester:
                 self.room = min(self.room, room_between(*values))
         return None
 
-    def holds_somewhere(
-        self,
-        relation: Relation,
-        conditions: list[Condition],
-        instances: list[Instance] | None = None,
-        *,
-        everywhere: bool = False,
-    ) -> bool:
+    def holds_somewhere(self, relation: Relation, conditions: list[Condition], instances: list[Instance]) -> bool:
         """Whether a relation holds on some instance: about what is not chosen yet, it might then become true."""
-        before, chosen = self.instances, self.instances if instances is None else instances
-        try:
-            for part in [chosen] if everywhere else [[one] for one in chosen]:
-                self.instances = part
-                if self.is_true(relation.left, relation.sign, relation.right, conditions):
-                    return True
-        finally:
-            self.instances = before
-        return False
+        sides = relation.left, relation.sign, relation.right
+        return any(self.is_true(*sides, conditions, [one]) for one in instances)
 
     # cases, and what is supposed in order to be contradicted
 

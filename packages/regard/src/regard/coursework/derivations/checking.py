@@ -13,18 +13,18 @@ from regard.coursework.derivations.equalities import (
     NONE,
     Conditions,
     Context,
-    Equality,
     Step,
+    is_arithmetic,
     prove_by_lines_before,
 )
 from regard.coursework.derivations.evaluation import Instance
-from regard.coursework.derivations.grammar import Parser
+from regard.coursework.derivations.grammar import read_whole
 from regard.coursework.derivations.names import Mismatch, fit_relation
 from regard.coursework.derivations.naming import Namer
 from regard.coursework.derivations.problem import Fact, Problem
 from regard.coursework.derivations.repairs import find_repair
-from regard.coursework.derivations.terms import Condition, Term, free_names, mul, num, replace, substitute, sym
-from regard.coursework.derivations.testing import TURNED, make_fact
+from regard.coursework.derivations.terms import TURNED, Condition, Term, free_names, mul, num, replace, substitute, sym
+from regard.coursework.derivations.testing import make_fact
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -124,10 +124,7 @@ class Checker(Namer):
     def side(self, tokens: list[Token]) -> Term:
         if not tokens:
             raise NotRead(0, "a formula on both sides of the sign")
-        parser = Parser(tokens, self.words, tokens[-1].place + len(tokens[-1].text))
-        made = parser.expression()
-        if parser.now.kind != "end":
-            raise NotRead(parser.now.place, "the end of the formula, a sign or a factor")
+        made = read_whole(tokens, self.words, "the end of the formula, a sign or a factor")
         for index, place in {**self.doubles, **self.bound}.items():
             made = substitute(made, index, place)
         return made
@@ -307,50 +304,40 @@ class Checker(Namer):
                 self.chain = chain
                 self.leave_behind(relation, *self.judge_step(relation, step, 0), step, frozenset(stated), True)
             return
-        sides = left, sign, right = relation.left, relation.sign, relation.right
-        for case in self.cases:
-            # "false" is said last: the words around a line may limit it to a case, to a condition, or deny it
-            if not case.closed and self.is_true(*sides, stated, case.instances):
-                self.mark(relation, Mark.TRUE, f"it holds where {case}, and not in general")
-                return
         if _DENIED.search(relation.statement.after):
             self.said.append(f"{relation} is denied in words, and is no step")
-            return
+        elif (excuse := self.excuse(relation, stated)) is not None:
+            self.mark(relation, *excuse)
+        else:
+            sides = left, sign, right = relation.left, relation.sign, relation.right
+            repair = find_repair(*sides, lambda a, b: self.is_repaired(a, sign, b, stated, failure))
+            where = describe(failure, self.problem, left, right)
+            remark = f"true if {repair}" if repair else ""
+            self.mark(relation, Mark.FALSE, remark, instance=where, values=failure.values, repair=repair)
+
+    def excuse(self, relation: Relation, stated: list[Condition]) -> tuple[Mark, str] | None:
+        """Why a relation that fails on an instance is not called false, which is said last; None where it is."""
+        sides = left, _, _ = relation.left, relation.sign, relation.right
+        for case in self.cases:
+            if not case.closed and self.is_true(*sides, stated, case.instances):
+                return Mark.TRUE, f"it holds where {case}, and not in general"
         if _CONDITION.search(relation.statement.after):
-            self.mark(relation, Mark.TRUE, "it is said under a condition, and does not hold without it")
-            return
+            return Mark.TRUE, "it is said under a condition, and does not hold without it"
         behind = self.unfold_names(relation.names, {**self.problem.definitions, **self.context.own})
-        open_names = sorted(behind & set(self.problem.choose) - set(self.context.own))
-        if open_names and self.holds_somewhere(relation, stated, self.instances):
-            remark = f"{open_names[0]} is not chosen yet, and it does not hold for every {open_names[0]}"
-            self.mark(relation, Mark.TRUE, remark)
-            return
+        for name in sorted(behind & set(self.problem.choose) - set(self.context.own))[:1]:
+            if self.holds_somewhere(relation, stated, self.instances):
+                return Mark.TRUE, f"{name} is not chosen yet, and it does not hold for every {name}"
         turns = [Fact("", sym(name), "=", term) for name, (_, term) in self.problem.values.items()]
         if prove_by_irrationality(self.context, turns, *sides) is not None:
-            x = f"{turns[0].left} = {turns[0].right}"
-            self.mark(relation, Mark.TRUE, f"it follows from {x}, which no line before has shown")
-            return
+            rests = f"{turns[0].left} = {turns[0].right}"
+            return Mark.TRUE, f"it follows from {rests}, which no line before has shown"
         if left.op == "sym" and left.value in self.defined_at and _DEFINING.search(relation.statement.before):
-            where = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
-            self.mark(relation, Mark.NOT_READ, f"{where}; take another letter for another thing")
-            return
-        chosen = sorted(behind & self.unread.keys())
-        if chosen:
-            where = f"{chosen[0]} stands alone in line {self.unread[chosen[0]]}, which was not read"
-            self.mark(relation, Mark.NOT_READ, f"{where}, and may mean something else since then")
-            return
-        repair = find_repair(left, sign, right, lambda a, b: self.is_repaired(a, sign, b, stated, failure))
-        self.lines.append(
-            LineVerdict(
-                line=relation.statement.line,
-                text=str(relation),
-                mark=Mark.FALSE,
-                instance=describe(failure, self.problem, left, right),
-                values=failure.values,
-                repair=repair,
-                remark=f"true if {repair}" if repair else "",
-            )
-        )
+            before = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
+            return Mark.NOT_READ, f"{before}; take another letter for another thing"
+        for name in sorted(behind & self.unread.keys())[:1]:
+            where = f"{name} stands alone in line {self.unread[name]}, which was not read"
+            return Mark.NOT_READ, f"{where}, and may mean something else since then"
+        return None
 
     # what a line leaves behind
 
@@ -444,8 +431,7 @@ def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact
         # an equality or a strict inequality shows more than <= asks for
         strong = s == goal.sign or (goal.sign in ("<=", ">=") and s in ("=", goal.sign[0]))
         if strong and all(
-            x == y or Equality(context, x, y, definitions=context.own).rules(None) is not None
-            for x, y in ((a, goal.left), (b, goal.right))
+            x == y or is_arithmetic(context, x, y, context.own) for x, y in ((a, goal.left), (b, goal.right))
         ):
             return True
     return False

@@ -43,6 +43,7 @@ MOST_FORMS = 4000  # that are kept
 TRIES = 60  # differences that one search looks at
 Conditions = frozenset[Condition]
 NONE: Conditions = frozenset()
+ARITHMETIC: frozenset[str] = frozenset()  # no rule besides it
 NAMING = frozenset(["||A||_F^2 = tr(A^T A)", "the trace of a diagonal matrix"])  # two names of one number
 GIVE_UP = (TooLarge, RecursionError, KeyError)  # a line that needs more is not proved, and never called false for it
 
@@ -79,17 +80,18 @@ class Context:
         term: Term,
         definitions: Definitions,
         conditions: Conditions,
-        disabled: frozenset[str] | None = frozenset(),
+        only: frozenset[str] | None = None,
+        disabled: frozenset[str] = frozenset(),
         columnwise: bool = False,
     ) -> tuple[Form, frozenset[str]]:
         """The normal form of a term and the rules that it took: lines come back to the same terms again and again."""
-        key = term, tuple(definitions.items()), conditions, disabled, columnwise, frozenset(self.unsigned)
+        key = term, tuple(definitions.items()), conditions, only, disabled, columnwise, frozenset(self.unsigned)
         if key not in self.forms:
             if len(self.forms) > MOST_FORMS:
                 self.forms.clear()
             self.forms[key] = None  # stays so where the form is given up: it is not tried again
             normal = self.normal(definitions, conditions)
-            normal.columnwise, normal.disabled = columnwise, disabled
+            normal.only, normal.disabled, normal.columnwise = only, disabled, columnwise
             with suppress(*GIVE_UP):
                 self.forms[key] = normal.form(term), frozenset(normal.used)
         if (made := self.forms[key]) is None:
@@ -127,11 +129,11 @@ def prove_equal(context: Context, left: Term, right: Term, conditions: Condition
         return inner
     found: list[Step] = []
     for definitions in context.stages():
-        for columnwise, disabled in ((False, None), (False, set()), (True, set())):
-            search = Equality(context, left, right, conditions, definitions, columnwise)
-            rules = search.rules(disabled)
+        for only, columnwise in ((ARITHMETIC, False), (None, False), (None, True)):
+            search = Equality(context, left, right, conditions, definitions, only, columnwise)
+            rules = search.rules()
             if rules is not None:
-                found.append(Step(tuple(sorted(search.fewest(rules) if disabled is not None else rules))))
+                found.append(Step(tuple(sorted(search.fewest(rules)))))
                 break
         if found and found[-1].leap <= 1:
             break
@@ -157,7 +159,7 @@ def prove_by_lines_before(context: Context, left: Term, right: Term, conditions:
     shown = [fact for fact, needed in context.order if all(one.follows_from(conditions) for one in needed)]
     equalities = [fact for fact in shown if fact.sign == "="][-2 * LATEST :]
     ways: list[tuple[Definitions, frozenset[str] | None]] = [
-        *((one, frozenset()) for one in ({}, context.own, context.problem.definitions)),
+        *((one, ARITHMETIC) for one in ({}, context.own, context.problem.definitions)),
         ({}, NAMING),
         ({}, None),
     ]
@@ -211,27 +213,34 @@ class Equality:
     right: Term
     conditions: Conditions = NONE
     definitions: Definitions = field(default_factory=dict)
+    only: frozenset[str] | None = None
     columnwise: bool = False
 
-    def rules(self, disabled: set[str] | None) -> set[str] | None:
+    def rules(self, disabled: frozenset[str] = frozenset()) -> frozenset[str] | None:
+        """The rules that make both sides the same; None where they do not."""
         try:
-            how = self.definitions, self.conditions, None if disabled is None else frozenset(disabled), self.columnwise
+            how = self.definitions, self.conditions, self.only, disabled, self.columnwise
             (left, rules), (right, others) = (self.context.form(one, *how) for one in (self.left, self.right))
             normal = self.context.normal(self.definitions, self.conditions)
-            normal.disabled = disabled
+            normal.only, normal.disabled = self.only, disabled
             equal = is_zero(normal, add_forms(left, scale(right, -1)))
         except GIVE_UP:
             return None
-        return normal.used | rules | others if equal else None
+        return rules | others | normal.used if equal else None
 
-    def fewest(self, rules: set[str]) -> set[str]:
+    def fewest(self, rules: frozenset[str]) -> frozenset[str]:
         """Without the rules that both sides use in the same way: left out one by one, as long as it still holds."""
-        disabled: set[str] = set()
+        disabled: frozenset[str] = frozenset()
         for rule in sorted(one for one in rules if not one.startswith("definition of ")):
             fewer = self.rules(disabled | {rule})
             if fewer is not None:
                 disabled, rules = disabled | {rule}, fewer
         return rules
+
+
+def is_arithmetic(context: Context, left: Term, right: Term, definitions: Definitions) -> bool:
+    """Whether two terms are the same by arithmetic and some definitions alone."""
+    return Equality(context, left, right, NONE, definitions, ARITHMETIC).rules() is not None
 
 
 def strip_common(left: Term, right: Term) -> tuple[Term, Term]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.terms import EYE, ONES, ZERO, Definitions, Term, apply, mul, num, sym
+from regard.coursework.derivations.terms import EYE, ONES, ZERO, Term, apply, mul, num, sym
 
 Shape = tuple[str, str]
 SCALAR: Shape = ("1", "1")
@@ -40,9 +40,6 @@ class Vocabulary:
     def say(self, choice: str) -> None:
         if choice not in self.said:
             self.said.append(choice)
-
-    def has_variants(self, name: str) -> bool:
-        return name in self.variants
 
     def is_matrix(self, name: str) -> bool:
         return self.shapes.get(name, SCALAR)[1] != "1"
@@ -230,5 +227,3 @@ _FITS = {
     "unit": _fit_unit,
     "image": _fit_image,
 }
-
-__all__ = ["SCALAR", "Definitions", "Mismatch", "Shape", "Vocabulary", "fit", "fit_relation"]

@@ -31,9 +31,17 @@ from regard.coursework.derivations.forms import (
     scale,
 )
 from regard.coursework.derivations.normal import Normal
-from regard.coursework.derivations.signs import is_count, is_nonnegative, is_plain, is_positive, shift_sizes
+from regard.coursework.derivations.signs import (
+    is_above_zero,
+    is_count,
+    is_nonnegative,
+    is_plain,
+    is_positive,
+    shift_sizes,
+)
 from regard.coursework.derivations.sums import require_places
 from regard.coursework.derivations.terms import (
+    TURNED,
     Condition,
     Definitions,
     Span,
@@ -57,7 +65,7 @@ OrderFact = tuple[Form, str, bool]  # at least zero, its name, and whether it is
 def prove(context: Context, left: Term, sign: str, right: Term, conditions: Conditions) -> Step | None:
     """A proof of a relation, the one with the smallest leap that was found; None where there is none."""
     if sign in (">=", ">"):
-        return prove(context, right, {">=": "<=", ">": "<"}[sign], left, conditions)
+        return prove(context, right, TURNED[sign], left, conditions)
     if sign == "=":
         return prove_equal(context, left, right, conditions)
     if sign in ("<=", "<"):
@@ -233,7 +241,7 @@ class OrderSearch:
         if not gap and not strict:
             return []
         for form in (gap, shift_sizes(normal, gap)):  # as it stands, and with n + 2 for n where n is at least 2
-            if is_plain(normal, form) and (not strict or is_plainly_positive(normal, form, shifted=form is not gap)):
+            if is_above_zero(normal, form, shifted=form is not gap) if strict else is_plain(normal, form):
                 return ["dropped nonnegative terms"] if not strict and len(gap) > 1 else ["signs"]
         if not depth or len(gap) > 40 or self.tries < 0:
             return None
@@ -252,12 +260,6 @@ class OrderSearch:
                     if (below := self.combine(rest, depth - 1, strict=still)) is not None:
                         return [name, *below]
         return None
-
-
-def is_plainly_positive(normal: Normal, form: Form, *, shifted: bool) -> bool:
-    """Whether one of its terms is certainly above zero; a size that was shifted may be zero."""
-    sizes = {("sym", name) for name, _ in normal.problem.shifts} if shifted else set()
-    return any(all(is_positive(normal, a) and a not in sizes for a, _ in s) for s, _ in form)
 
 
 def span_conditions(span: Span) -> Conditions:

@@ -10,7 +10,14 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.adversary import Attempt, walk_to_failure
 from regard.coursework.derivations.conditions import meets
-from regard.coursework.derivations.equalities import NONE, Conditions, Context, Equality, Step, prove_by_lines_before
+from regard.coursework.derivations.equalities import (
+    NONE,
+    Conditions,
+    Context,
+    Step,
+    is_arithmetic,
+    prove_by_lines_before,
+)
 from regard.coursework.derivations.evaluation import (
     DividesByZero,
     Instance,
@@ -24,14 +31,13 @@ from regard.coursework.derivations.instances import draw_from_latent
 from regard.coursework.derivations.names import Mismatch, Vocabulary, fit_relation
 from regard.coursework.derivations.problem import Fact, Problem
 from regard.coursework.derivations.proving import prove
-from regard.coursework.derivations.terms import Condition, Definitions, Term, free_names, num, sym
+from regard.coursework.derivations.terms import TURNED, Condition, Definitions, Term, free_names, num, sym
 from regard.coursework.derivations.verdicts import Failure, Relation
 from regard.coursework.question import Instance as Case
 from regard.coursework.question import Ruling
 
 FRESH, MOVES, LATENT = 12, 12, 400  # draws of the adversary, its moves from the worst, and the numbers of a draw
 MOST_ATTACKS = 60  # of one derivation
-TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 DENIALS = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -237,10 +243,7 @@ class Tester:
     def is_absurd(self, relation: Relation) -> bool:
         """Whether a relation says that something is more than itself, or the opposite of a line before."""
         if relation.sign in ("<", ">", "!="):
-            return (
-                Equality(self.context, relation.left, relation.right, definitions=self.context.own).rules(None)
-                is not None
-            )
+            return is_arithmetic(self.context, relation.left, relation.right, self.context.own)
         denied = Relation(relation.statement, relation.left, DENIALS[relation.sign], relation.right)
         same = make_fact(denied)
         return any(
@@ -268,10 +271,9 @@ def room_between(left: Value, right: Value) -> float:
 
 def make_fact(relation: Relation) -> Fact:
     """A relation that later lines may use: what is less stands on the left."""
-    turned = relation.sign in (">=", ">")
-    low, high = (relation.right, relation.left) if turned else (relation.left, relation.right)
-    sign = TURNED[relation.sign] if turned else relation.sign
-    return Fact(str(relation), low, sign, high)
+    if relation.sign in (">=", ">"):
+        return Fact(str(relation), relation.right, TURNED[relation.sign], relation.left)
+    return Fact(str(relation), relation.left, relation.sign, relation.right)
 
 
 def is_one_of_all(cases: list[Supposition], problem: Problem) -> bool:

@@ -15,7 +15,7 @@ IRRATIONAL = "pi is irrational"
 
 def _difference(context: Context, left: Term, right: Term) -> Form:
     normal = context.normal({}, NONE)
-    normal.disabled = None
+    normal.only = frozenset()
     normal.facts = {}
     return add_forms(normal.form(left), scale(normal.form(right), -1))
 

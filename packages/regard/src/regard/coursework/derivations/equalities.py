@@ -31,11 +31,7 @@ from regard.coursework.derivations.terms import (
     Condition,
     Definitions,
     Term,
-    add,
-    apply,
     mul,
-    negative,
-    num,
 )
 
 LATEST = 12  # lines before that are tried
@@ -139,19 +135,7 @@ def prove_equal(context: Context, left: Term, right: Term, conditions: Condition
             break
     if not found or min(step.leap for step in found) > context.problem.leap:
         found += filter(None, [prove_by_lines_before(context, left, right, conditions)])
-    if not found:
-        return _prove_by_squares(context, left, right, conditions)
-    return min(found, key=lambda step: step.leap)
-
-
-def _prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
-    # equal squares say nothing of signs, so both sides must be seen not to be negative
-    roots = any(part.op in ("norm", "abs") for side in (left, right) for part in side.parts())
-    if not roots or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
-        return None
-    gap = add(apply("pow", left, num(2)), negative(apply("pow", right, num(2))))
-    inner = prove_equal(context, gap, num(0), conditions)
-    return None if inner is None else Step((*inner.rules, "squares are compared"))
+    return min(found, key=lambda step: step.leap, default=None)
 
 
 def prove_by_lines_before(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
@@ -264,19 +248,3 @@ def divide_monomials(mono: Mono, other: Mono) -> Powers | None:
     for atom, power in other[0]:
         powers[atom] = powers.get(atom, Fraction(0)) - power
     return tuple(sorted(((a, p) for a, p in powers.items() if p), key=repr))
-
-
-def is_visibly_nonnegative(context: Context, term: Term) -> bool:
-    if term in context.problem.positive or term.op in ("norm", "abs") or (term.op == "num" and term.value >= 0):
-        return True
-    if term.op == "sym":
-        own = context.own.get(term.value)
-        if own is not None:
-            return is_visibly_nonnegative(context, own[1])
-        return term.value not in context.unsigned and context.problem.is_positive_name(term.value)
-    if term.op == "at":
-        symbol = context.problem.symbols.get(term.value)
-        return symbol is not None and symbol.kind in ("sorted", "positive")
-    if term.op == "pow":
-        return is_visibly_nonnegative(context, term.args[0])
-    return term.op in ("div", "mul") and all(is_visibly_nonnegative(context, one) for one in term.args)

@@ -30,8 +30,8 @@ class Namer(Tester):
         line = relation.statement.line
         if mark is Mark.NOT_READ and relation.left.op == "sym" and relation.left.value not in self.defined_at:
             self.unread.setdefault(str(relation.left.value), line)
-        said = {"line": line, "text": str(relation), "mark": mark, "remark": remark, "rules": rules, "leap": leap}
-        self.lines.append(LineVerdict(**said, **more))
+        made = LineVerdict(line=line, text=str(relation), mark=mark, remark=remark, rules=rules, leap=leap, **more)
+        self.lines.append(made)
 
     def is_for_any_matrix(self, relation: Relation, unknown: dict[str, int]) -> bool:
         """(P X) W = P (X W): arithmetic alone, for a letter on both sides that may be any matrix that fits."""

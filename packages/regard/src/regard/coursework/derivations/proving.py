@@ -16,7 +16,6 @@ from regard.coursework.derivations.equalities import (
     Step,
     difference,
     divide_monomials,
-    is_visibly_nonnegative,
     prove_equal,
 )
 from regard.coursework.derivations.forms import (
@@ -67,11 +66,25 @@ def prove(context: Context, left: Term, sign: str, right: Term, conditions: Cond
     if sign in (">=", ">"):
         return prove(context, right, TURNED[sign], left, conditions)
     if sign == "=":
-        return prove_equal(context, left, right, conditions)
+        return prove_equal(context, left, right, conditions) or prove_by_squares(context, left, right, conditions)
     if sign in ("<=", "<"):
         return prove_order(context, left, right, conditions, strict=sign == "<", depth=2)
     strict = prove(context, left, "<", right, conditions) if sign == "!=" else None
     return strict or (prove(context, right, "<", left, conditions) if sign == "!=" else None)
+
+
+def prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
+    """Equal squares say nothing of signs, so both sides must be seen not to be negative."""
+    roots = any(part.op in ("norm", "abs") for side in (left, right) for part in side.parts())
+    if not roots or not all(is_seen_nonnegative(context, one) for one in (left, right)):
+        return None
+    gap = add(apply("pow", left, num(2)), negative(apply("pow", right, num(2))))
+    inner = prove_equal(context, gap, num(0), conditions)
+    return None if inner is None else Step((*inner.rules, "squares are compared"))
+
+
+def is_seen_nonnegative(context: Context, term: Term) -> bool:
+    return prove_order(context, num(0), term, NONE, strict=False, depth=0) is not None
 
 
 def prove_order(
@@ -291,7 +304,7 @@ def prove_by_monotony(
     if (
         {left.op, right.op} & {"norm", "at", "pow"}
         and depth == 2  # once: squares of squares lead nowhere
-        and all(is_visibly_nonnegative(context, one) for one in (left, right))
+        and all(is_seen_nonnegative(context, one) for one in (left, right))
     ):
         return go(apply("pow", left, num(2)), apply("pow", right, num(2)), "squares are compared")
     return None

@@ -37,6 +37,14 @@ class LineVerdict:
     values: tuple[str, str] = ("", "")
     repair: str = ""
 
+    @property
+    def shown(self) -> list[str]:
+        """The relation, and below it a caret where reading stopped."""
+        if self.caret < 0:
+            return [self.text]
+        first = self.text.split("\n")[0]
+        return [first, " " * min(self.caret, len(first)) + "^"]
+
 
 @dataclass
 class Relation:

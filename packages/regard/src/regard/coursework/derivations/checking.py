@@ -253,6 +253,8 @@ class Checker(Namer):
         if step is None and (failure := self.attack(relation, conditions)) is not None:
             self.judge_failure(relation, failure, stated)
             return
+        if conditions != stated:
+            self.words.say(f"{relation} is read for {conditions[0]}")
         if step is None and self.under is not None and not statement.supposed:
             self.mark(relation, Mark.TRUE, f"it holds where {self.under}, and no short proof was found")
             self.chain = None

@@ -102,7 +102,7 @@ class DerivationReport(Result):
                     f"{SIGNS[line.mark]} {line.mark.value}",
                     style=f"white-space:nowrap;color:{COLOURS[line.mark]}",
                 ),
-                element("td", element("pre", "\n".join(line.shown), style="margin:0;text-align:left")),
+                element("td", element("pre", "\n".join(line.text_and_caret), style="margin:0;text-align:left")),
                 element("td", reason(line)),
             )
             for line in self.lines
@@ -121,7 +121,7 @@ def reason(line: LineVerdict) -> str:
 
 def format_line(line: LineVerdict) -> list[str]:
     head, why = f"  {SIGNS[line.mark]} line {line.line}: ", reason(line)
-    first, *caret = line.shown
+    first, *caret = line.text_and_caret
     return [
         head + first,
         *(" " * len(head) + one for one in caret),

@@ -92,7 +92,6 @@ class Tester:
         guesses = [("!=", num(1)), (">=", num(3)), *(("<=", sym(name)) for name in last)]
         for guess in (Condition(indices[0], guess_sign, place) for guess_sign, place in guesses):
             if self.first_failure(left, sign, right, [guess]) is None and self.evaluated:
-                self.words.say(f"{relation} is read for {guess}")
                 return [guess], None
         self.evaluated, self.undefined = counts
         return stated, failure

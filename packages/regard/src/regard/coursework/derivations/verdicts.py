@@ -11,6 +11,8 @@ from regard.coursework.derivations.evaluation import Instance, write_value
 from regard.coursework.derivations.problem import Problem
 from regard.coursework.derivations.terms import Term, free_names
 
+WIDEST = 160  # letters of a line that is not read
+
 
 class Mark(StrEnum):
     """What is said of a relation."""
@@ -38,12 +40,14 @@ class LineVerdict:
     repair: str = ""
 
     @property
-    def shown(self) -> list[str]:
+    def text_and_caret(self) -> list[str]:
         """The relation, and below it a caret where reading stopped."""
         if self.caret < 0:
             return [self.text]
         first = self.text.split("\n")[0]
-        return [first, " " * min(self.caret, len(first)) + "^"]
+        caret = min(self.caret, len(first))
+        start = max(0, caret - WIDEST // 2) if len(first) > WIDEST else 0  # of a long line, what stands around it
+        return [first[start : start + WIDEST], " " * (caret - start) + "^"]
 
 
 @dataclass

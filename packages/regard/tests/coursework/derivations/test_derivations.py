@@ -140,6 +140,26 @@ def test_no_inequality_is_called_true_because_instances_are_kind_to_it():
     assert report.first_false.repair != "t were t^2"  # false where ||A|| is small, which no instance is
 
 
+def test_a_repair_has_a_value_where_the_line_fails():
+    report = check_derivation("singular-energy", "||A||_F = sum_{i=1}^d sigma_i")
+    assert report.first_false.repair == ""  # sigma_(i^2) is no singular value there
+
+
+def test_words_before_a_sign_are_no_formula():
+    report = check_derivation("weights-are-a-distribution", "alpha_i >= 0\nprod = 1\nalpha_i > 0 [all are >= 0]")
+    assert [line.mark for line in report.lines] == [Mark.FOLLOWS, Mark.NOT_READ, Mark.FOLLOWS]
+    assert "'>= 0' ends a remark in words" in str(report)
+
+
+def test_what_holds_for_whole_numbers_alone_is_not_called_false_before_it_is_shown():
+    early = check_derivation("positions-are-distinct", "t = t'\nm = 0\nm = 1\nt - t' = pi m")
+    assert [line.mark for line in early.lines] == [Mark.TRUE, Mark.TRUE, Mark.FALSE, Mark.FALSE]
+    assert "which no line before has shown" in early.lines[0].remark
+    sine = check_derivation("positions-are-distinct", "sin(t - t') = 0\nt - t' = pi m\nm = 1")
+    assert [line.mark for line in sine.lines] == [Mark.FOLLOWS, Mark.FOLLOWS, Mark.FALSE]
+    assert "read as twice the m of 2 pi m" in str(sine)
+
+
 def test_what_is_not_read_is_said():
     report = check_derivation("order-blindness", r"$H_p = \oplus H$ and $Q_p = W_Q X$ ![a](b.png) ~~$H_p = H$~~")
     assert [line.mark for line in report.lines] == [Mark.NOT_READ, Mark.NOT_READ]

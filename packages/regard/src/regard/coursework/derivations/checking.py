@@ -13,18 +13,18 @@ from regard.coursework.derivations.equalities import (
     NONE,
     Conditions,
     Context,
-    Equality,
     Step,
+    is_arithmetic,
     prove_by_lines_before,
 )
 from regard.coursework.derivations.evaluation import Instance
-from regard.coursework.derivations.grammar import Parser
+from regard.coursework.derivations.grammar import read_whole
 from regard.coursework.derivations.names import Mismatch, fit_relation
 from regard.coursework.derivations.naming import Namer
 from regard.coursework.derivations.problem import Fact, Problem
 from regard.coursework.derivations.repairs import find_repair
-from regard.coursework.derivations.terms import Condition, Term, free_names, replace, substitute, sym
-from regard.coursework.derivations.testing import TURNED, make_fact
+from regard.coursework.derivations.terms import TURNED, Condition, Term, free_names, mul, num, replace, substitute, sym
+from regard.coursework.derivations.testing import make_fact
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -62,6 +62,7 @@ class Checker(Namer):
     last: Term | None = None
     has_maps: bool = False
     bound: dict[str, Term] = field(default_factory=dict)  # an index that is one of several places: i = 1, 2
+    doubles: dict[str, Term] = field(default_factory=dict)  # m, where the writer's own is twice the problem's
 
     def read(self, text: str) -> None:
         formulas, said = find_formulas(text)
@@ -83,6 +84,9 @@ class Checker(Namer):
             self.end_supposition()
             for case in self.cases:
                 case.closed = True
+        if statement.problem is not None and statement.continues and statement.aside:  # (all terms are >= 0)
+            self.said.append(f"{statement.text!r} ends a remark in words, and is read as words")
+            return
         if statement.problem is not None:
             self.not_read(statement, statement.problem)
             return
@@ -120,11 +124,8 @@ class Checker(Namer):
     def side(self, tokens: list[Token]) -> Term:
         if not tokens:
             raise NotRead(0, "a formula on both sides of the sign")
-        parser = Parser(tokens, self.words, tokens[-1].place + len(tokens[-1].text))
-        made = parser.expression()
-        if parser.now.kind != "end":
-            raise NotRead(parser.now.place, "the end of the formula, a sign or a factor")
-        for index, place in self.bound.items():
+        made = read_whole(tokens, self.words, "the end of the formula, a sign or a factor")
+        for index, place in {**self.doubles, **self.bound}.items():
             made = substitute(made, index, place)
         return made
 
@@ -179,7 +180,18 @@ class Checker(Namer):
             self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {mismatch}")
             return
         self.turn_maps(relation)
+        self.read_half_turns(relation)
         self.judge(relation)
+
+    def read_half_turns(self, relation: Relation) -> None:
+        """x = pi m, once a sine is shown to be 0: this m is twice the one of x = 2 pi m."""
+        m = self.problem.multiple
+        twice = {m: mul(num(2), sym(m))}
+        left, right = (substitute(side, m, twice[m]) for side in (relation.left, relation.right))
+        is_sine_zero = any(one.left.op == "sin" and one.right == num(0) for one, _ in self.context.order)
+        if is_sine_zero and prove_multiple_of_pi(self.context, left, relation.sign, right) is not None:
+            self.said.append(f"in {relation}, whose sine is 0, {m} is read as twice the {m} of 2 pi {m}")
+            relation.left, relation.right, self.doubles = left, right, twice
 
     def turn_maps(self, relation: Relation) -> None:
         """Whether the first line with sigma(i) is true only if sigma goes the other way: then it does."""
@@ -215,7 +227,8 @@ class Checker(Namer):
             self.mark(relation, Mark.FOLLOWS, step=Step(("a sum of r rank ones has a rank of at most r",)))
             return
         # before the test: the line is false where the multiple of 2 pi is not 0, and those instances go now
-        step = prove_by_irrationality(self.context, left, sign, right)
+        facts = [fact for fact, _ in self.context.order]
+        step = prove_by_irrationality(self.context, facts, left, sign, right)
         if step is not None:
             self.every = [one for one in self.every if one.value(self.problem.multiple) == 0] or self.every
             self.instances, self.turned = self.every, True
@@ -240,6 +253,8 @@ class Checker(Namer):
         if step is None and (failure := self.attack(relation, conditions)) is not None:
             self.judge_failure(relation, failure, stated)
             return
+        if conditions != stated:
+            self.words.say(f"{relation} is read for {conditions[0]}")
         if step is None and self.under is not None and not statement.supposed:
             self.mark(relation, Mark.TRUE, f"it holds where {self.under}, and no short proof was found")
             self.chain = None
@@ -291,45 +306,40 @@ class Checker(Namer):
                 self.chain = chain
                 self.leave_behind(relation, *self.judge_step(relation, step, 0), step, frozenset(stated), True)
             return
-        for case in self.cases:
-            # "false" is said last: the words around a line may limit it to a case, to a condition, or deny it
-            if not case.closed and self.holds_somewhere(relation, stated, case.instances, everywhere=True):
-                self.mark(relation, Mark.TRUE, f"it holds where {case}, and not in general")
-                return
         if _DENIED.search(relation.statement.after):
             self.said.append(f"{relation} is denied in words, and is no step")
-            return
+        elif (excuse := self.excuse(relation, stated)) is not None:
+            self.mark(relation, *excuse)
+        else:
+            sides = left, sign, right = relation.left, relation.sign, relation.right
+            repair = find_repair(*sides, lambda a, b: self.is_repaired(a, sign, b, stated, failure))
+            where = describe(failure, self.problem, left, right)
+            remark = f"true if {repair}" if repair else ""
+            self.mark(relation, Mark.FALSE, remark, instance=where, values=failure.values, repair=repair)
+
+    def excuse(self, relation: Relation, stated: list[Condition]) -> tuple[Mark, str] | None:
+        """Why a relation that fails on an instance is not called false, which is said last; None where it is."""
+        sides = left, _, _ = relation.left, relation.sign, relation.right
+        for case in self.cases:
+            if not case.closed and self.is_true(*sides, stated, case.instances):
+                return Mark.TRUE, f"it holds where {case}, and not in general"
         if _CONDITION.search(relation.statement.after):
-            self.mark(relation, Mark.TRUE, "it is said under a condition, and does not hold without it")
-            return
+            return Mark.TRUE, "it is said under a condition, and does not hold without it"
         behind = self.unfold_names(relation.names, {**self.problem.definitions, **self.context.own})
-        open_names = sorted(behind & set(self.problem.choose) - set(self.context.own))
-        if open_names and self.holds_somewhere(relation, stated):
-            remark = f"{open_names[0]} is not chosen yet, and it does not hold for every {open_names[0]}"
-            self.mark(relation, Mark.TRUE, remark)
-            return
-        left, sign, right = relation.left, relation.sign, relation.right
+        for name in sorted(behind & set(self.problem.choose) - set(self.context.own))[:1]:
+            if self.holds_somewhere(relation, stated, self.instances):
+                return Mark.TRUE, f"{name} is not chosen yet, and it does not hold for every {name}"
+        turns = [Fact("", sym(name), "=", term) for name, (_, term) in self.problem.values.items()]
+        if prove_by_irrationality(self.context, turns, *sides) is not None:
+            rests = f"{turns[0].left} = {turns[0].right}"
+            return Mark.TRUE, f"it follows from {rests}, which no line before has shown"
         if left.op == "sym" and left.value in self.defined_at and _DEFINING.search(relation.statement.before):
-            where = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
-            self.mark(relation, Mark.NOT_READ, f"{where}; take another letter for another thing")
-            return
-        chosen = sorted(behind & self.unread.keys())
-        if chosen:
-            where = f"{chosen[0]} stands alone in line {self.unread[chosen[0]]}, which was not read"
-            self.mark(relation, Mark.NOT_READ, f"{where}, and may mean something else since then")
-            return
-        repair = find_repair(left, sign, right, lambda a, b: self.is_repaired(a, sign, b, stated))
-        self.lines.append(
-            LineVerdict(
-                line=relation.statement.line,
-                text=str(relation),
-                mark=Mark.FALSE,
-                instance=describe(failure, self.problem, left, right),
-                values=failure.values,
-                repair=repair,
-                remark=f"true if {repair}" if repair else "",
-            )
-        )
+            before = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
+            return Mark.NOT_READ, f"{before}; take another letter for another thing"
+        for name in sorted(behind & self.unread.keys())[:1]:
+            where = f"{name} stands alone in line {self.unread[name]}, which was not read"
+            return Mark.NOT_READ, f"{where}, and may mean something else since then"
+        return None
 
     # what a line leaves behind
 
@@ -423,8 +433,7 @@ def is_same_relation(context: Context, found: tuple[Term, str, Term], goal: Fact
         # an equality or a strict inequality shows more than <= asks for
         strong = s == goal.sign or (goal.sign in ("<=", ">=") and s in ("=", goal.sign[0]))
         if strong and all(
-            x == y or Equality(context, x, y, definitions=context.own).rules(None) is not None
-            for x, y in ((a, goal.left), (b, goal.right))
+            x == y or is_arithmetic(context, x, y, context.own) for x, y in ((a, goal.left), (b, goal.right))
         ):
             return True
     return False

@@ -8,13 +8,13 @@ from itertools import groupby
 
 from regard.coursework.derivations.document import Statement
 from regard.coursework.derivations.evaluation import Instance, compare, evaluate
-from regard.coursework.derivations.grammar import Parser
+from regard.coursework.derivations.grammar import read_place
 from regard.coursework.derivations.names import Vocabulary
 from regard.coursework.derivations.problem import Problem
-from regard.coursework.derivations.terms import Condition, Term, free_names
+from regard.coursework.derivations.terms import TURNED, Condition, Term, free_names
 from regard.coursework.derivations.tokens import NotRead, Token
 
-SIGNS = {"!=": "!=", ">=": "<=", "<=": ">=", "<": ">", ">": "<", "=": "=", "in": "in", "notin": "notin"}
+SIGNS = {**TURNED, "!=": "!=", "=": "=", "in": "in", "notin": "notin"}
 _EXPLAINS = re.compile(r"\b(?:where|with|for|setting|taking)\s*$", re.IGNORECASE)
 LETTERS = "hijlmopqrstuvwxyz"
 
@@ -150,10 +150,8 @@ def split_list(tokens: list[Token]) -> list[list[Token]]:
 
 def make_condition(index: str, sign: str, tokens: list[Token], words: Vocabulary) -> list[Condition]:
     """The condition with the place in "1" or "k - 1"; a place that is not read makes none."""
-    if len(tokens) == 1 and tokens[0].text in words.places and tokens[0].text not in words.own:
-        return [Condition(index, sign, words.places[tokens[0].text])]
     try:
-        return [Condition(index, sign, Parser(tokens, words, 0).expression())]
+        return [Condition(index, sign, read_place(tokens, words))]
     except NotRead:
         return []
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from regard.coursework.derivations.terms import Condition
-from regard.coursework.derivations.tokens import NotRead, Token, read_tokens
+from regard.coursework.derivations.tokens import JOINS, NotRead, Token, read_tokens
 
 RELATIONS = ("=", "<=", ">=", "<", ">", "!=", "~", "in", "notin")
 _MATH = re.compile(
@@ -32,7 +32,7 @@ _THEN = re.compile(r"\b(?:then|so|hence|thus|therefore|we (?:have|get|obtain|see
 _ANNOUNCE = re.compile(r"\b(?:show|prove|want|claim|goal|wish)\b[^.]*$", re.IGNORECASE)
 _ASIDE = re.compile(  # up to "so": what stands in brackets, behind && or behind "since" in a row
     r"(?:&&|\b(?:since|because|as|using|by|from|recall)\b)(?:(?!\b(?:so|hence|thus|then|we)\b).)*$"
-    r"|\((?:\\text\{[^}]*\}|[a-z ])*$",
+    r"|[\[(](?:\\text\{[^}]*\}|[a-z, ])*$",
     re.DOTALL | re.IGNORECASE,
 )
 _CASES = re.compile(r"(?P<head>.*?)\\begin\{cases\}(?P<rows>.*?)\\end\{cases\}(?P<rest>.*)", re.DOTALL)
@@ -187,7 +187,9 @@ def split_statements(formula: Formula, names: frozenset[str]) -> list[Statement]
         statement.announced = _ANNOUNCE.search(before) is not None
         statement.aside = bool(made) and _ASIDE.search(formula.text[max(0, start - NEAR) : start]) is not None
         statement.continues = bool(signs) and not sides[0]
-        if statement.continues and made:  # "P foo = 3": what stands before the sign was not understood
+        words = re.findall(r"[A-Za-z]{3,}", re.split(r"[,;:]", before)[-1] if not formula.latex else "")
+        # "P foo = 3", "det = 1": what stands before the sign was not understood
+        if statement.continues and (made or (words and words[-1].lower() not in JOINS)):
             statement.problem = NotRead(max(0, start - 1), "a formula before this sign, not words")
         made.append(statement)
     return made

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from regard.coursework.derivations.forms import (
     Atom,
     Form,
-    Key,
     Powers,
     constant,
+    contains_name,
     form_key,
     index_key,
     of_atom,
@@ -159,7 +159,7 @@ def contract(normal: Normal, index: str, hi: Form, inside: Powers) -> Form | Non
     if len(inside) == 1 and inside[0][0][0] == "dot" and inside[0][1] == 1:
         first, *middle, last = inside[0][0][1]
         around = first[1][0] == last[1][0] == "unit" and first[1][1] == last[1][1] == place
-        whole = bool(middle) and index not in names_of(tuple(middle)) and is_whole(normal, middle[0], hi)
+        whole = bool(middle) and not contains_name(tuple(middle), index) and is_whole(normal, middle[0], hi)
         if around and whole and normal.may("the trace is the sum of the diagonal"):
             return normal.trace_of(tuple(middle))
         return None
@@ -173,7 +173,7 @@ def contract(normal: Normal, index: str, hi: Form, inside: Powers) -> Form | Non
             if atom[1][0] == "unit" and atom[1][1] == place:
                 turned.append(way[:-1] if at_end else way[1:])
                 break
-    if len(turned) != 2 or index in names_of(tuple(turned)) or not is_whole(normal, turned[1][0], hi):
+    if len(turned) != 2 or contains_name(tuple(turned), index) or not is_whole(normal, turned[1][0], hi):
         return None
     return normal.reduce_word((), turned[0] + turned[1]) if normal.may("a product, entry by entry") else None
 
@@ -196,7 +196,7 @@ def without_order(normal: Normal, index: str, hi: Form, form: Form) -> Form:
         moved = ("image", index_key(index), mark)
         if repr(moved) in repr(form):
             renamed = replace_atom(form, moved, ("sym", f"{index}'"))
-            if index not in names_of(renamed) and normal.may("a sum does not see the order"):
+            if not contains_name(renamed, index) and normal.may("a sum does not see the order"):
                 return put(renamed, f"{index}'", index)
     return form
 
@@ -208,13 +208,5 @@ def replace_atom(value: Any, old: Atom, new: Atom) -> Any:
         return {replace_atom(mono, old, new): x for mono, x in value.items()}
     if isinstance(value, tuple):
         made = [replace_atom(one, old, new) for one in value]
-        return Key(made) if isinstance(value, Key) else tuple(made)
+        return type(value)(made)
     return value
-
-
-def names_of(value: Any) -> set[str]:
-    if isinstance(value, dict):
-        return set().union(*(names_of(mono) for mono in value))
-    if isinstance(value, tuple):
-        return set().union(*(names_of(one) for one in value))
-    return {value} if isinstance(value, str) else set()

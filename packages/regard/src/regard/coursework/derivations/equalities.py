@@ -31,11 +31,7 @@ from regard.coursework.derivations.terms import (
     Condition,
     Definitions,
     Term,
-    add,
-    apply,
     mul,
-    negative,
-    num,
 )
 
 LATEST = 12  # lines before that are tried
@@ -43,6 +39,7 @@ MOST_FORMS = 4000  # that are kept
 TRIES = 60  # differences that one search looks at
 Conditions = frozenset[Condition]
 NONE: Conditions = frozenset()
+ARITHMETIC: frozenset[str] = frozenset()  # no rule besides it
 NAMING = frozenset(["||A||_F^2 = tr(A^T A)", "the trace of a diagonal matrix"])  # two names of one number
 GIVE_UP = (TooLarge, RecursionError, KeyError)  # a line that needs more is not proved, and never called false for it
 
@@ -79,17 +76,18 @@ class Context:
         term: Term,
         definitions: Definitions,
         conditions: Conditions,
-        disabled: frozenset[str] | None = frozenset(),
+        only: frozenset[str] | None = None,
+        disabled: frozenset[str] = frozenset(),
         columnwise: bool = False,
     ) -> tuple[Form, frozenset[str]]:
         """The normal form of a term and the rules that it took: lines come back to the same terms again and again."""
-        key = term, tuple(definitions.items()), conditions, disabled, columnwise, frozenset(self.unsigned)
+        key = term, tuple(definitions.items()), conditions, only, disabled, columnwise, frozenset(self.unsigned)
         if key not in self.forms:
             if len(self.forms) > MOST_FORMS:
                 self.forms.clear()
             self.forms[key] = None  # stays so where the form is given up: it is not tried again
             normal = self.normal(definitions, conditions)
-            normal.columnwise, normal.disabled = columnwise, disabled
+            normal.only, normal.disabled, normal.columnwise = only, disabled, columnwise
             with suppress(*GIVE_UP):
                 self.forms[key] = normal.form(term), frozenset(normal.used)
         if (made := self.forms[key]) is None:
@@ -127,53 +125,45 @@ def prove_equal(context: Context, left: Term, right: Term, conditions: Condition
         return inner
     found: list[Step] = []
     for definitions in context.stages():
-        for columnwise, disabled in ((False, None), (False, set()), (True, set())):
-            search = Equality(context, left, right, conditions, definitions, columnwise)
-            rules = search.rules(disabled)
+        for only, columnwise in ((ARITHMETIC, False), (None, False), (None, True)):
+            search = Equality(context, left, right, conditions, definitions, only, columnwise)
+            rules = search.rules()
             if rules is not None:
-                found.append(Step(tuple(sorted(search.fewest(rules) if disabled is not None else rules))))
+                found.append(Step(tuple(sorted(search.fewest(rules)))))
                 break
         if found and found[-1].leap <= 1:
             break
     if not found or min(step.leap for step in found) > context.problem.leap:
         found += filter(None, [prove_by_lines_before(context, left, right, conditions)])
-    if not found:
-        return _prove_by_squares(context, left, right, conditions)
-    return min(found, key=lambda step: step.leap)
-
-
-def _prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
-    # equal squares say nothing of signs, so both sides must be seen not to be negative
-    roots = any(part.op in ("norm", "abs") for side in (left, right) for part in side.parts())
-    if not roots or not all(is_visibly_nonnegative(context, one) for one in (left, right)):
-        return None
-    gap = add(apply("pow", left, num(2)), negative(apply("pow", right, num(2))))
-    inner = prove_equal(context, gap, num(0), conditions)
-    return None if inner is None else Step((*inner.rules, "squares are compared"))
+    return min(found, key=lambda step: step.leap, default=None)
 
 
 def prove_by_lines_before(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
     """From equalities that lines before have shown: added up, and multiplied by numbers that are not zero."""
     shown = [fact for fact, needed in context.order if all(one.follows_from(conditions) for one in needed)]
     equalities = [fact for fact in shown if fact.sign == "="][-2 * LATEST :]
-    ways: list[tuple[Definitions, frozenset[str]]] = [
-        *((one, frozenset()) for one in ({}, context.own, context.problem.definitions)),
+    ways: list[tuple[Definitions, frozenset[str] | None]] = [
+        *((one, ARITHMETIC) for one in ({}, context.own, context.problem.definitions)),
         ({}, NAMING),
+        ({}, None),
     ]
     for definitions, only in ways if equalities else ():
         normal = context.normal(definitions, conditions)
         normal.only = only
-        try:
-            gap = add_forms(normal.form(left), scale(normal.form(right), -1))
-            facts = [
-                (add_forms(normal.form(one.left), scale(normal.form(one.right), -1)), one.name) for one in equalities
-            ]
+        facts: list[tuple[Form, str]] = []
+        with suppress(*GIVE_UP):
+            gap = difference(normal, left, right)
+            for one in equalities:
+                with suppress(*GIVE_UP):
+                    facts.append((difference(normal, one.left, one.right), one.name))
             names = eliminate(normal, gap, facts, [TRIES]) if gap else None
-        except GIVE_UP:
-            continue
-        if names:
-            return Step((*names, *sorted(normal.used)), frozenset(names))
+            if names:
+                return Step((*names, *sorted(normal.used)), frozenset(names))
     return None
+
+
+def difference(normal: Normal, left: Term, right: Term) -> Form:
+    return add_forms(normal.form(left), scale(normal.form(right), -1))
 
 
 def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: list[int]) -> list[str] | None:
@@ -183,16 +173,18 @@ def eliminate(normal: Normal, gap: Form, facts: list[tuple[Form, str]], tries: l
         return None if gap else []
     mono = min(gap, key=repr)  # always the same one, so that what the bounded search finds is the same on every run
     below = {atom for s, _ in gap for atom, power in s if power < 0}
-    for n, (form, name) in enumerate(facts):
+    rests: list[tuple[int, Form]] = []
+    for n, (form, _) in enumerate(facts):
         for other, y in form.items():
             ratio = divide_monomials((mono[0], ()), (other[0], ())) if other[1] == mono[1] else None
             if ratio is None or any(p < 0 and a not in below and not is_positive(normal, a) for a, p in ratio):
                 continue  # what may be zero must not be divided by
             rest = add_forms(gap, scale(normal.times(of_powers(ratio, gap[mono] / y), form), -1))
-            if len(rest) > len(gap) + 1:  # a fact that makes the gap much longer leads away
-                continue
-            if (more := eliminate(normal, rest, facts[:n] + facts[n + 1 :], tries)) is not None:
-                return [name, *more]
+            if len(rest) <= len(gap) + 1:  # a fact that makes the gap much longer leads away
+                rests.append((n, rest))
+    for n, rest in sorted(rests, key=lambda one: len(one[1])):  # what closes the gap most is tried first
+        if (more := eliminate(normal, rest, facts[:n] + facts[n + 1 :], tries)) is not None:
+            return [facts[n][1], *more]
     return None
 
 
@@ -205,27 +197,34 @@ class Equality:
     right: Term
     conditions: Conditions = NONE
     definitions: Definitions = field(default_factory=dict)
+    only: frozenset[str] | None = None
     columnwise: bool = False
 
-    def rules(self, disabled: set[str] | None) -> set[str] | None:
+    def rules(self, disabled: frozenset[str] = frozenset()) -> frozenset[str] | None:
+        """The rules that make both sides the same; None where they do not."""
         try:
-            how = self.definitions, self.conditions, None if disabled is None else frozenset(disabled), self.columnwise
+            how = self.definitions, self.conditions, self.only, disabled, self.columnwise
             (left, rules), (right, others) = (self.context.form(one, *how) for one in (self.left, self.right))
             normal = self.context.normal(self.definitions, self.conditions)
-            normal.disabled = disabled
+            normal.only, normal.disabled = self.only, disabled
             equal = is_zero(normal, add_forms(left, scale(right, -1)))
         except GIVE_UP:
             return None
-        return normal.used | rules | others if equal else None
+        return rules | others | normal.used if equal else None
 
-    def fewest(self, rules: set[str]) -> set[str]:
+    def fewest(self, rules: frozenset[str]) -> frozenset[str]:
         """Without the rules that both sides use in the same way: left out one by one, as long as it still holds."""
-        disabled: set[str] = set()
+        disabled: frozenset[str] = frozenset()
         for rule in sorted(one for one in rules if not one.startswith("definition of ")):
             fewer = self.rules(disabled | {rule})
             if fewer is not None:
                 disabled, rules = disabled | {rule}, fewer
         return rules
+
+
+def is_arithmetic(context: Context, left: Term, right: Term, definitions: Definitions) -> bool:
+    """Whether two terms are the same by arithmetic and some definitions alone."""
+    return Equality(context, left, right, NONE, definitions, ARITHMETIC).rules() is not None
 
 
 def strip_common(left: Term, right: Term) -> tuple[Term, Term]:
@@ -249,19 +248,3 @@ def divide_monomials(mono: Mono, other: Mono) -> Powers | None:
     for atom, power in other[0]:
         powers[atom] = powers.get(atom, Fraction(0)) - power
     return tuple(sorted(((a, p) for a, p in powers.items() if p), key=repr))
-
-
-def is_visibly_nonnegative(context: Context, term: Term) -> bool:
-    if term in context.problem.positive or term.op in ("norm", "abs") or (term.op == "num" and term.value >= 0):
-        return True
-    if term.op == "sym":
-        own = context.own.get(term.value)
-        if own is not None:
-            return is_visibly_nonnegative(context, own[1])
-        return term.value not in context.unsigned and context.problem.is_positive_name(term.value)
-    if term.op == "at":
-        symbol = context.problem.symbols.get(term.value)
-        return symbol is not None and symbol.kind in ("sorted", "positive")
-    if term.op == "pow":
-        return is_visibly_nonnegative(context, term.args[0])
-    return term.op in ("div", "mul") and all(is_visibly_nonnegative(context, one) for one in term.args)

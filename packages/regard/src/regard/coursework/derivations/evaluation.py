@@ -12,7 +12,7 @@ from typing import Any
 
 import flint
 
-from regard.coursework.derivations.terms import Definitions, Span, Term
+from regard.coursework.derivations.terms import TURNED, Definitions, Span, Term
 from regard.rigor.balls import ball
 
 Number = Any  # Fraction or flint.arb
@@ -402,7 +402,7 @@ def _compare_numbers(sign: str, left: Number, right: Number) -> bool | None:
     if isinstance(gap, Fraction):
         return {"=": gap == 0, "<=": gap >= 0, ">=": gap <= 0, "<": gap > 0, ">": gap < 0, "!=": gap != 0}[sign]
     if sign in (">=", ">"):
-        gap, sign = -gap, {">=": "<=", ">": "<"}[sign]
+        gap, sign = -gap, TURNED[sign]
     scale = 1 + abs(left) + abs(right)
     touches = gap.contains(0)
     # that narrow balls meet is no proof of equality: it says that this instance refutes nothing

@@ -39,8 +39,12 @@ class Key(tuple[Any, ...]):
         return str(self.__dict__["text"])
 
 
-def form_key(form: Form) -> Any:
-    return Key(sorted(form.items(), key=repr))
+class FormKey(Key):
+    """A form that stands inside an atom."""
+
+
+def form_key(form: Form) -> FormKey:
+    return FormKey(sorted(form.items(), key=repr))
 
 
 def constant(value: Fraction | int) -> Form:
@@ -88,10 +92,10 @@ def merge_powers(a: Powers, b: Powers) -> Powers:
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """Every text in nested tuples: names, operators and indices alike."""
+    """Every text in a form, or in nested tuples: names, operators and indices alike."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, tuple):
+    elif isinstance(value, (tuple, dict)):
         for one in value:
             yield from names_in(one)
 
@@ -105,7 +109,7 @@ def index_around(value: Any) -> str:
     return f"#{1 + max((int(one[1:]) for one in names_in(value) if one.startswith('#')), default=0)}"
 
 
-def index_key(name: str) -> Any:
+def index_key(name: str) -> FormKey:
     return form_key(of_atom(("sym", name)))
 
 
@@ -122,10 +126,6 @@ def put(form: Form, index: str, other: str | Fraction) -> Form:
     return made
 
 
-def put_key(key: Any, index: str, other: str | Fraction) -> Any:
-    return form_key(put(dict(key), index, other))
-
-
 def put_powers(powers: Powers, index: str, other: str | Fraction) -> tuple[Powers, Fraction] | None:
     """The powers with a number before them; None where a delta among them is zero."""
     made: Powers = ()
@@ -138,7 +138,7 @@ def put_powers(powers: Powers, index: str, other: str | Fraction) -> tuple[Power
         elif atom[0] == "delta":
             if power < 0:
                 raise TooLarge
-            first, second = (put_key(one, index, other) for one in atom[1:3])
+            first, second, _ = put_inside(atom[1:], index, other)
             # places a whole number apart, such as i and i + 1, are never the same
             if first != second and set(add_forms(dict(first), scale(dict(second), -1))) == {ONE}:
                 return None
@@ -155,39 +155,31 @@ def put_atom(atom: Atom, index: str, other: str | Fraction) -> tuple[Atom, Fract
     kind = atom[0]
     if kind == "sym":
         return ("sym", other if atom[1] == index else atom[1]), Fraction(1)
-    if kind == "num":
-        return atom, Fraction(1)
-    if kind == "image":
-        return (kind, put_key(atom[1], index, other), atom[2]), Fraction(1)
-    if kind == "at":
-        return ("at", atom[1], put_key(atom[2], index, other)), Fraction(1)
     if kind in ("dot", "tr"):
-        return (
-            kind,
-            least_turn(tuple(put_matrix(one, index, other) for one in atom[1]), cyclic=kind == "tr"),
-        ), Fraction(1)
+        word = tuple(put_matrix(one, index, other) for one in atom[1])
+        return (kind, least_turn(word, cyclic=kind == "tr")), Fraction(1)
     if kind in ("exp", "pow", "pre"):
         inside = put_powers(atom[-1], index, other)
         if inside is None or (kind != "exp" and inside[1] != 1):
             raise TooLarge
         if kind == "exp":
             return ("exp", inside[0]), inside[1]
-        return (kind, put_key(atom[1], index, other), inside[0]), Fraction(1)
-    return (kind, put_key(atom[1], index, other)), Fraction(1)
+        return (*put_inside(atom[:2], index, other), inside[0]), Fraction(1)
+    return put_inside(atom, index, other), Fraction(1)
+
+
+def put_inside(key: Atom, index: str, other: str | Fraction) -> Atom:
+    return tuple(form_key(put(dict(one), index, other)) if isinstance(one, FormKey) else one for one in key)
 
 
 def put_matrix(atom: Atom, index: str, other: str | Fraction) -> Atom:
     _, key, flipped = atom
-    if key[0] == "at":
-        return ("m", ("at", key[1], put_key(key[2], index, other)), flipped)
-    if key[0] == "pre":
-        inside = put({key[2]: Fraction(1)}, index, other)
-        if len(inside) != 1 or next(iter(inside.values())) != 1:
-            raise TooLarge
-        return ("m", ("pre", put_key(key[1], index, other), next(iter(inside)), key[3]), flipped)
-    if key[0] in ("softmax", "relu", "unit"):
-        return ("m", (key[0], put_key(key[1], index, other), key[2]), flipped)
-    return atom
+    if key[0] != "pre":
+        return ("m", put_inside(key, index, other), flipped)
+    ((mono, factor),) = put({key[2]: Fraction(1)}, index, other).items() or [(ONE, 0)]
+    if factor != 1:
+        raise TooLarge
+    return ("m", (*put_inside(key[:2], index, other), mono, key[3]), flipped)
 
 
 def flip_word(word: Word) -> Word:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from regard.coursework.derivations.entries import size_form
 from regard.coursework.derivations.forms import (
     HALF,
     Form,
@@ -142,8 +143,7 @@ def trace_word(normal: Normal, word: Word) -> Form:
             rest = trace(normal, {mono: x for mono, x in form.items() if mono[1]})
             if identity and not normal.may("the trace of the identity is its size"):
                 raise TooLarge
-            size = constant(int(row)) if row.isdigit() else of_atom(("sym", row))
-            return add_forms(normal.times(identity, size), rest)
+            return add_forms(normal.times(identity, size_form(row)), rest)
     best = least_turn(word, cyclic=True)
     if best != word and not normal.may("the trace is cyclic"):
         best = word

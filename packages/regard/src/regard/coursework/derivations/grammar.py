@@ -25,6 +25,7 @@ from regard.coursework.derivations.tokens import NotRead, Token
 DEEPEST = 40
 LARGEST = 600  # parts of a term
 _ENDS = ("=", "<=", ">=", "<", ">", "!=", "=>", ",", ";", ")", "}", "~", ">>", "->", "\\\\", ":")
+_CLOSES = {"{": "}", "(": ")"}
 _PERMUTED = ("p", "perm", "P", "PX", "pi", "permuted")
 
 
@@ -139,8 +140,8 @@ class Parser:
         ):
             self.take()
             return apply("T", made)
-        if self.now.text in ("{", "("):
-            close = {"{": "}", "(": ")"}[self.take().text]
+        if self.now.text in _CLOSES:
+            close = _CLOSES[self.take().text]
             self.skip("^")  # ^{\\top} has become ^{^T}
             if self.now.kind == "name" and self.now.text in ("T", "top") and self.after().text == close:
                 self.take()
@@ -170,20 +171,14 @@ class Parser:
             raise NotRead(self.now.place, f"{close!r} here" if self.now.kind != "word" else "a formula, not words")
         return made
 
-    def group(self) -> Term:
-        """What stands in braces or brackets, or one sign."""
-        if self.now.text in ("{", "("):
-            return self.inside({"{": "}", "(": ")"}[self.take().text])
-        return self.base()
-
     def base(self) -> Term:
         token = self.now
         if token.kind == "num":
             self.take()
             return num(Fraction(token.text))
-        if token.text in ("(", "{"):
+        if token.text in _CLOSES:
             self.take()
-            return self.inside({"{": "}", "(": ")"}[token.text])
+            return self.inside(_CLOSES[token.text])
         if token.text in ("||", "|"):
             return self.norm(token.text)
         if token.text == "<<":
@@ -219,15 +214,15 @@ class Parser:
     def command(self) -> Term:
         name = self.take().text
         if name == "frac":
-            above = self.group()
-            return apply("div", above, self.group())
+            above = self.base()
+            return apply("div", above, self.base())
         if name in ("tilde", "hat", "bar"):
             inner = self.skip("{")
             made = self.name(permuted=True)
             if inner:
                 self.take("}")
             return made
-        made = self.group()
+        made = self.base()
         if name == "underbrace" and self.skip("_"):
             self.skip_group()
         return made
@@ -261,7 +256,7 @@ class Parser:
             self.take("_")
             below, place, more = self.subscript(token.text)
             permuted = permuted or more
-        if self.now.text == "^" and self.after().text in ("{", "(") and self.after(2).text in ("(", "p", "P"):
+        if self.now.text == "^" and self.after().text in _CLOSES and self.after(2).text in ("(", "p", "P"):
             closing = [n for n in range(self.at, min(self.at + 6, len(self.tokens))) if self.tokens[n].text in "})"]
             inside = "".join(t.text for t in self.tokens[self.at + 1 : closing[-1] + 1]) if closing else ""
             if inside.strip("{}()") in _PERMUTED:
@@ -270,7 +265,7 @@ class Parser:
 
     def skip_prime(self) -> bool:
         """^{\\prime} and ^' are a prime: go to it."""
-        braces = self.after().text in ("{", "(")
+        braces = self.after().text in _CLOSES
         if self.now.text != "^" or self.after(1 + braces).text != "'":
             return False
         if braces:
@@ -282,8 +277,8 @@ class Parser:
         """The term that a name is, with what stands below it, and whether it is of the permuted input."""
         base, words = token.text, self.words
         full = f"{base}_{below}" if below else base
-        if words.has_variants(full) or words.has_variants(base):
-            own = full if words.has_variants(full) else base
+        if words.variants & {full, base}:
+            own = full if full in words.variants else base
             if below in _PERMUTED or permuted or self.calls_permuted(own):
                 return sym(f"{own}_p") if own != words.input else words.permuted_input
             self.calls_plain()
@@ -327,18 +322,12 @@ class Parser:
 
     def subscript(self, base: str) -> tuple[str, Term | None, bool]:
         """The text of an index, the term that it is, and whether it says "of the permuted input"."""
-        if not self.skip("{"):
-            token = self.take()
-            if token.kind == "word":
-                return token.text, None, False
-            run = token.text
-            return run, num(Fraction(run)) if run.isdigit() else sym(run), False
-        start = self.at
-        texts: list[str] = []
-        while self.now.kind != "end" and self.now.text != "}":
-            texts.append(self.take().text)
-        end, text = self.at, "".join(texts)
-        self.take("}")
+        tokens = self.sum_tokens()
+        texts = [token.text for token in tokens]
+        text = "".join(texts)
+        if len(tokens) == 1:
+            plain = None if tokens[0].kind == "word" else num(Fraction(text)) if text.isdigit() else sym(text)
+            return text, plain, False
         if (
             f"{base}_{text}" in self.words.shapes
             or (text in _PERMUTED and self.words.variants)
@@ -347,11 +336,7 @@ class Parser:
             return text, sym(text), False
         if "," in texts and texts[-1] in _PERMUTED:  # Q_{i,p}
             return "".join(texts[:-2]), None, True
-        inner = Parser(self.tokens[start:end], self.words, self.tokens[end].place)
-        made = inner.expression()
-        if inner.now.kind != "end":
-            raise NotRead(inner.now.place, "one index")
-        return text, made, False
+        return text, read_whole(tokens, self.words, "one index"), False
 
     def calls_permuted(self, own: str) -> bool:
         """Z(P X): the same layer, of the permuted input."""
@@ -378,10 +363,10 @@ class Parser:
         power = None
         if self.now.text == "^":
             self.take()
-            power = self.group()
+            power = self.base()
         if self.skip("_"):
             self.skip_group() if self.now.text == "{" else self.take()
-        inside = self.group() if self.now.text in ("(", "{") else self.factor() if name != "sqrt" else self.base()
+        inside = self.base() if self.now.text in _CLOSES else self.factor() if name != "sqrt" else self.base()
         made = apply("pow", inside, num(Fraction(1, 2))) if name == "sqrt" else apply(name, inside)
         return made if power is None else apply("pow", made, power)
 
@@ -394,7 +379,7 @@ class Parser:
             if self.take().text == "_":
                 below = self.sum_tokens()
             else:
-                top = self.group()
+                top = self.base()
         return self.sum_over(below, top, place)
 
     def sum_over(self, below: list[Token], top: Term | None, place: int) -> Term:
@@ -421,7 +406,7 @@ class Parser:
 
     def sum_tokens(self) -> list[Token]:
         """What stands below the sum: in braces, in brackets, or one letter."""
-        close = {"{": "}", "(": ")"}.get(self.now.text)
+        close = _CLOSES.get(self.now.text)
         if close is None:
             return [self.take()]
         self.take()
@@ -474,10 +459,23 @@ class Parser:
                 parts[-1].append(token)
         made = []
         for part in parts:
-            if len(part) == 1 and part[0].text in self.words.places and part[0].text not in self.words.own:
-                made.append(self.words.places[part[0].text])
-            elif part:
-                made.append(Parser(part, self.words, part[-1].place + 1).expression())
+            made += [read_place(part, self.words)] if part else []
         if not made:
             raise NotRead(self.now.place, "where the sum begins")
         return made
+
+
+def read_whole(tokens: list[Token], words: Vocabulary, expected: str) -> Term:
+    """The expression that the tokens are, to the last of them."""
+    parser = Parser(tokens, words, tokens[-1].place + len(tokens[-1].text) if tokens else 0)
+    made = parser.expression()
+    if parser.now.kind != "end":
+        raise NotRead(parser.now.place, expected)
+    return made
+
+
+def read_place(tokens: list[Token], words: Vocabulary) -> Term:
+    """A place such as 1, k - 1, or a, where k_a is k_1."""
+    if len(tokens) == 1 and tokens[0].text in words.places and tokens[0].text not in words.own:
+        return words.places[tokens[0].text]
+    return read_whole(tokens, words, "one place")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.terms import EYE, ONES, ZERO, Definitions, Term, apply, mul, num, sym
+from regard.coursework.derivations.terms import EYE, ONES, ZERO, Term, apply, mul, num, sym
 
 Shape = tuple[str, str]
 SCALAR: Shape = ("1", "1")
@@ -25,6 +25,7 @@ class Vocabulary:
     input: str = ""
     permuted_input: Term = ZERO
     turns: frozenset[str] = frozenset()  # square matrices whose inverse is their transpose
+    columns: frozenset[str] = frozenset()  # matrices with orthonormal columns
     norm: str = "2"  # of a matrix, where the writer does not say which
     rows: str = ""  # how long the vector of ones is
     own: dict[str, Shape] = field(default_factory=dict)
@@ -39,9 +40,6 @@ class Vocabulary:
     def say(self, choice: str) -> None:
         if choice not in self.said:
             self.said.append(choice)
-
-    def has_variants(self, name: str) -> bool:
-        return name in self.variants
 
     def is_matrix(self, name: str) -> bool:
         return self.shapes.get(name, SCALAR)[1] != "1"
@@ -75,7 +73,8 @@ def fit(term: Term, words: Vocabulary, *, like: Shape | None = None) -> tuple[Te
         return _fit_leaf(term, words, like)
     if term.op in _FITS:
         return _FITS[term.op](term, words)
-    args, shapes = zip(*(fit(one, words) for one in term.args), strict=True)
+    like = (words.rows, "1") if term.op == "T" and words.rows else None  # 1^T is a row of ones
+    args, shapes = zip(*(fit(one, words, like=like) for one in term.args), strict=True)
     if term.op == "dot":
         return _fit_dot(args, shapes, words)
     if term.op == "div" and shapes[1] not in (SCALAR, None):
@@ -198,6 +197,8 @@ def _fit_power(
     base, power = args
     if power == num(-1) and base.op == "sym" and base.value in words.turns:  # the inverse is the transpose
         return apply("T", base), shapes[0]
+    if power == num(-1) and base.args in {(apply("T", sym(one)), sym(one)) for one in words.columns}:
+        return base, shapes[0]  # A^T A is the identity, and so is its inverse
     if shapes[0] in (SCALAR, None) or base.op == "eye":
         return Term("pow", args), shapes[0]
     if power.op != "num" or power.value.denominator != 1 or not 0 <= power.value <= 6:
@@ -226,5 +227,3 @@ _FITS = {
     "unit": _fit_unit,
     "image": _fit_image,
 }
-
-__all__ = ["SCALAR", "Definitions", "Mismatch", "Shape", "Vocabulary", "fit", "fit_relation"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
-from regard.coursework.derivations.equalities import NONE, Conditions, Equality, Step
-from regard.coursework.derivations.names import SCALAR, Mismatch, fit, fit_relation
+from regard.coursework.derivations.equalities import NONE, Conditions, Step, is_arithmetic
+from regard.coursework.derivations.names import SCALAR, Mismatch, Shape, fit, fit_relation
 from regard.coursework.derivations.proving import prove
 from regard.coursework.derivations.terms import Definitions, Term, free_names, num, substitute, sym
 from regard.coursework.derivations.testing import Tester
@@ -23,13 +24,14 @@ class Namer(Tester):
     chain: tuple[list[Term], list[str], Conditions, bool] | None = None
     unread: dict[str, int] = field(default_factory=dict)  # names that a line may have chosen that was not read
 
-    def mark(self, relation: Relation, mark: Mark, remark: str = "", step: Step | None = None) -> None:
+    def mark(self, relation: Relation, mark: Mark, remark: str = "", step: Step | None = None, **more: Any) -> None:
         rules = tuple(name_rules(step.rules)) if step else ()
         leap = step.leap if step else 0
         line = relation.statement.line
         if mark is Mark.NOT_READ and relation.left.op == "sym" and relation.left.value not in self.defined_at:
             self.unread.setdefault(str(relation.left.value), line)
-        self.lines.append(LineVerdict(line=line, text=str(relation), mark=mark, remark=remark, rules=rules, leap=leap))
+        made = LineVerdict(line=line, text=str(relation), mark=mark, remark=remark, rules=rules, leap=leap, **more)
+        self.lines.append(made)
 
     def is_for_any_matrix(self, relation: Relation, unknown: dict[str, int]) -> bool:
         """(P X) W = P (X W): arithmetic alone, for a letter on both sides that may be any matrix that fits."""
@@ -45,7 +47,7 @@ class Namer(Tester):
                 if not symbol.kind and "1" not in symbol.shape and other not in relation.names:
                     left, right = (substitute(side, name, sym(other)) for side in (relation.left, relation.right))
                     left, right, _ = fit_relation(left, right, self.words)
-                    if Equality(self.context, left, right).rules(None) is not None:
+                    if is_arithmetic(self.context, left, right, {}):
                         return True
         return False
 
@@ -91,21 +93,10 @@ class Namer(Tester):
         except Mismatch as mismatch:
             self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {mismatch}")
             return True
-        free = free_names(term)
-        if name in free:
+        if name in free_names(term):
             return False
-        if name in self.unfold_names(free, {**self.problem.definitions, **self.context.own}):
-            self.mark(
-                relation, Mark.NOT_READ, f"{name} would be built from itself: what it is set to is made of {name}"
-            )
-            return True
-        known = self.words.shapes.get(name)
-        if is_choice and shape is not None and known is not None and shape != known:
-            both = f"{name} is {' x '.join(known)} and {term} is {' x '.join(shape)}"
-            self.mark(relation, Mark.NOT_READ, f"the shapes do not fit: {both}")
-            return True
-        if free & self.words.indices - {index} - set(self.words.shapes):
-            self.mark(relation, Mark.NOT_READ, f"{name} has no index, and what it is set to has one")
+        if forbidden := self.forbid(name, index, term, shape if is_choice else None):
+            self.mark(relation, Mark.NOT_READ, forbidden)
             return True
         if index:
             self.words.families[name] = (
@@ -123,6 +114,16 @@ class Namer(Tester):
         self.chain = ([relation.left], ["="], NONE, False)
         self.note_sums(relation)
         return True
+
+    def forbid(self, name: str, index: str, term: Term, shape: Shape | None) -> str:
+        """Why a name cannot be set to a term; empty where it can. ``shape``: what a choice must fit."""
+        known = self.words.shapes.get(name)
+        if name in self.unfold_names(free_names(term), {**self.problem.definitions, **self.context.own}):
+            return f"{name} would be built from itself: what it is set to is made of {name}"
+        if shape is not None and known is not None and shape != known:
+            return f"the shapes do not fit: {name} is {' x '.join(known)} and {term} is {' x '.join(shape)}"
+        loose = free_names(term) & self.words.indices - {index} - set(self.words.shapes)
+        return f"{name} has no index, and what it is set to has one" if loose else ""
 
     @staticmethod
     def unfold_names(names: set[str], definitions: Definitions) -> set[str]:

@@ -64,7 +64,7 @@ class Normal:
         self.used: set[str] = set()
         self.fresh = 0
         self.columnwise = False
-        self.disabled: Collection[str] | None = ()  # rules that may not be used; None: arithmetic and definitions alone
+        self.disabled: Collection[str] = ()  # rules that may not be used
         self.only: frozenset[str] | None = None  # rules that alone may be used
         self.permutations = [name for name, one in problem.symbols.items() if one.kind == "permutation"]
         self.different: set[tuple[Any, Any]] = set()  # places that are known to differ
@@ -102,18 +102,14 @@ class Normal:
         """Whether a rule may be used; if so, it is, and ``shown`` is what it says here."""
         if rule not in rule_names():
             raise LookupError(f"{rule} is no rule of rules.toml")
-        if (
-            self.disabled is None
-            or (shown or rule) in self.disabled
-            or (self.only is not None and rule not in self.only)
-        ):
+        if (shown or rule) in self.disabled or (self.only is not None and rule not in self.only):
             return False
         self.used.add(shown or rule)
         return True
 
     def may_use(self, name: str) -> bool:
         """Whether a fact or a rule is not switched off; it is not yet used."""
-        return self.disabled is not None and name not in self.disabled and self.only is None
+        return name not in self.disabled and self.only is None
 
     def form(self, term: Term) -> Form:
         made = self._forms.get(term.op)
@@ -208,9 +204,10 @@ class Normal:
             if self.shape(atom)[0] == "1" and ends:
                 number = self.dot(word[n : ends[0] + 1])
                 return 0, self.times({((), word[:n] + word[ends[0] + 1 :]): Fraction(1)}, number), len(word)
-        if self.columnwise and (last := self.by_columns(word)) is not None:
-            return len(word) - 2, last, len(word)
-        return self.rank_ones(word)
+        if not self.columnwise:
+            return None
+        last = self.by_columns(word)
+        return self.rank_ones(word) if last is None else (len(word) - 2, last, len(word))
 
     def cancels(self, a: Atom, b: Atom) -> tuple[str, str, bool] | None:
         """The rule by which a b is the identity (True) or zero (False), and how it reads here."""

@@ -6,6 +6,7 @@ One TOML file per problem, in the folder ``problems`` or a teacher's own; docs/d
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 import re
 from dataclasses import dataclass, field
@@ -15,10 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from regard.coursework.derivations.evaluation import Instance, NoValue, compare, evaluate
-from regard.coursework.derivations.grammar import Parser
+from regard.coursework.derivations.grammar import read_whole
 from regard.coursework.derivations.instances import make_instances
-from regard.coursework.derivations.names import SCALAR, Definitions, Mismatch, Vocabulary, fit_relation
-from regard.coursework.derivations.terms import Condition, Span, Term, add, free_names, mul, num, replace, sym
+from regard.coursework.derivations.names import SCALAR, Mismatch, Vocabulary, fit_relation
+from regard.coursework.derivations.terms import (
+    Condition,
+    Definitions,
+    Span,
+    Term,
+    add,
+    free_names,
+    mul,
+    num,
+    replace,
+    sym,
+)
 from regard.coursework.derivations.tokens import NotRead, read_tokens
 from regard.declared_tables import Mistakes, entry, read_table
 from regard.errors import InputError
@@ -35,14 +47,14 @@ KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Symbol:
-    """A name of the problem. ``last``: the last index of a family, which begins at 1."""
+    """A name of the problem: one entry of [symbols] in its file. A family begins at 1."""
 
-    shape: tuple[str, str] = SCALAR
-    kind: str = ""
-    last: str = ""
-    up_to: str = ""
-    choices: tuple[str, ...] = ()
-    says: str = ""
+    shape: Any = entry(SCALAR, "rows and columns: names of sizes, or numbers")
+    kind: str = entry("", "a property; in a file it is called ``is``")
+    last: str = entry("", "of a family: its last index")
+    up_to: str = entry("", "of an index: the size that it runs up to")
+    choices: list[str] = entry([], "the numbers that it may be")
+    says: str = entry("", "what it is, for the template")
 
     @property
     def is_positive(self) -> bool:
@@ -59,18 +71,6 @@ class Fact:
     sign: str
     right: Term
     text: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SymbolTable:
-    """One entry of [symbols] in a problem's file."""
-
-    shape: list[str] = entry(["1", "1"], "rows and columns: names of sizes, or numbers")
-    is_: str = entry("", "a property")
-    last: str = entry("", "of a family: its last index")
-    up_to: str = entry("", "of an index: the size that it runs up to")
-    choices: list[str] = entry([], "the numbers that it may be")
-    says: str = entry("", "what it is, for the template")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,11 +207,7 @@ def permute_names(term: Term, words: Vocabulary) -> Term:
 
 def read_side(text: str, words: Vocabulary) -> Term:
     """One side of a relation, as a term."""
-    parser = Parser(read_tokens(text, names=words.names()), words, len(text))
-    made = parser.expression()
-    if parser.now.kind != "end":
-        raise NotRead(parser.now.place, "the end of the formula")
-    return made
+    return read_whole(read_tokens(text, names=words.names()), words, "the end of the formula")
 
 
 @cache
@@ -304,27 +300,20 @@ class Builder:
         if not isinstance(value, dict):
             self.mistakes.add(f"[symbols] {key} must be a table, as in {{ shape = ['n', '1'] }}, and is {value!r}.")
             return Symbol()
-        plain = {("is_" if name == "is" else name): one for name, one in value.items()}
-        table = read_table(SymbolTable, plain, self.mistakes, where=f"[symbols] {key}: ") or SymbolTable()
-        kind, shape = table.is_, [str(one) for one in table.shape]
-        if not any(kind == known or (known.endswith(" ") and kind.startswith(known)) for known in KINDS):
-            self.mistakes.add(f"[symbols] {key} is {kind!r}, which is none of {', '.join(filter(None, KINDS))}.")
-        if len(shape) != 2:
-            self.mistakes.add(f"[symbols] {key}: shape must have two entries, rows and columns, and has {len(shape)}.")
-            shape = ["1", "1"]
+        plain = {("kind" if name == "is" else name): one for name, one in value.items()}
+        symbol = read_table(Symbol, plain, self.mistakes, where=f"[symbols] {key}: ") or Symbol()
+        if not any(symbol.kind == one or (one.endswith(" ") and symbol.kind.startswith(one)) for one in KINDS):
+            known = ", ".join(filter(None, KINDS))
+            self.mistakes.add(f"[symbols] {key} is {symbol.kind!r}, which is none of {known}.")
+        if not isinstance(symbol.shape, (list, tuple)) or len(symbol.shape) != 2:
+            self.mistakes.add(f"[symbols] {key}: shape must have two entries, rows and columns, not {symbol.shape!r}.")
+            symbol = Symbol()
         try:
-            for one in table.choices:
+            for one in symbol.choices:
                 Fraction(one)
         except ValueError:
-            self.mistakes.add(f"[symbols] {key}: choices must be numbers such as '1/2', and are {table.choices!r}.")
-        return Symbol(
-            shape=(shape[0], shape[1]),
-            kind=kind,
-            last=table.last,
-            up_to=table.up_to,
-            choices=tuple(table.choices),
-            says=table.says,
-        )
+            self.mistakes.add(f"[symbols] {key}: choices must be numbers such as '1/2', and are {symbol.choices!r}.")
+        return dataclasses.replace(symbol, shape=tuple(map(str, symbol.shape)))
 
     def add_words(self, symbols: dict[str, Symbol], sizes: dict[str, list[int]], own: ProblemTable) -> None:
         words = self.words
@@ -338,6 +327,7 @@ class Builder:
                 words.shapes[f"{key}."] = SCALAR
         turns = {key for key, one in symbols.items() if one.shape[0] == one.shape[1] and one.kind in KINDS[:2]}
         words.turns = frozenset(turns)
+        words.columns = frozenset(key for key, one in symbols.items() if one.kind.startswith("orthonormal"))
         words.permutation = next((key for key, one in symbols.items() if one.kind == "permutation"), "")
         words.same.update({key: str(value) for key, value in own.same.items()})
 

@@ -14,8 +14,8 @@ from regard.coursework.derivations.equalities import (
     Conditions,
     Context,
     Step,
+    difference,
     divide_monomials,
-    is_visibly_nonnegative,
     prove_equal,
 )
 from regard.coursework.derivations.forms import (
@@ -30,9 +30,17 @@ from regard.coursework.derivations.forms import (
     scale,
 )
 from regard.coursework.derivations.normal import Normal
-from regard.coursework.derivations.signs import is_count, is_nonnegative, is_plain, is_positive, shift_sizes
+from regard.coursework.derivations.signs import (
+    is_above_zero,
+    is_count,
+    is_nonnegative,
+    is_plain,
+    is_positive,
+    shift_sizes,
+)
 from regard.coursework.derivations.sums import require_places
 from regard.coursework.derivations.terms import (
+    TURNED,
     Condition,
     Definitions,
     Span,
@@ -56,13 +64,27 @@ OrderFact = tuple[Form, str, bool]  # at least zero, its name, and whether it is
 def prove(context: Context, left: Term, sign: str, right: Term, conditions: Conditions) -> Step | None:
     """A proof of a relation, the one with the smallest leap that was found; None where there is none."""
     if sign in (">=", ">"):
-        return prove(context, right, {">=": "<=", ">": "<"}[sign], left, conditions)
+        return prove(context, right, TURNED[sign], left, conditions)
     if sign == "=":
-        return prove_equal(context, left, right, conditions)
+        return prove_equal(context, left, right, conditions) or prove_by_squares(context, left, right, conditions)
     if sign in ("<=", "<"):
         return prove_order(context, left, right, conditions, strict=sign == "<", depth=2)
     strict = prove(context, left, "<", right, conditions) if sign == "!=" else None
     return strict or (prove(context, right, "<", left, conditions) if sign == "!=" else None)
+
+
+def prove_by_squares(context: Context, left: Term, right: Term, conditions: Conditions) -> Step | None:
+    """Equal squares say nothing of signs, so both sides must be seen not to be negative."""
+    roots = any(part.op in ("norm", "abs") for side in (left, right) for part in side.parts())
+    if not roots or not all(is_seen_nonnegative(context, one) for one in (left, right)):
+        return None
+    gap = add(apply("pow", left, num(2)), negative(apply("pow", right, num(2))))
+    inner = prove_equal(context, gap, num(0), conditions)
+    return None if inner is None else Step((*inner.rules, "squares are compared"))
+
+
+def is_seen_nonnegative(context: Context, term: Term) -> bool:
+    return prove_order(context, num(0), term, NONE, strict=False, depth=0) is not None
 
 
 def prove_order(
@@ -116,7 +138,10 @@ class OrderSearch:
     ) -> None:
         self.context, self.conditions, self.definitions, self.tries = context, conditions, definitions, TRIES
         self.normal = context.normal(definitions, conditions)
-        self.gap = add_forms(self.normal.form(right), scale(self.normal.form(left), -1))
+        # a spectral norm is known of sums of rank ones alone
+        spectral = [one for side in (left, right) for one in side.parts() if one.op == "norm" and one.value == "2"]
+        self.normal.columnwise = bool(spectral)
+        self.gap = difference(self.normal, right, left)
         names = free_names(left) | free_names(right)
         self.indices = sorted(names & context.words.indices)
         used = set(self.normal.used)
@@ -229,7 +254,7 @@ class OrderSearch:
         if not gap and not strict:
             return []
         for form in (gap, shift_sizes(normal, gap)):  # as it stands, and with n + 2 for n where n is at least 2
-            if is_plain(normal, form) and (not strict or is_plainly_positive(normal, form, shifted=form is not gap)):
+            if is_above_zero(normal, form, shifted=form is not gap) if strict else is_plain(normal, form):
                 return ["dropped nonnegative terms"] if not strict and len(gap) > 1 else ["signs"]
         if not depth or len(gap) > 40 or self.tries < 0:
             return None
@@ -248,12 +273,6 @@ class OrderSearch:
                     if (below := self.combine(rest, depth - 1, strict=still)) is not None:
                         return [name, *below]
         return None
-
-
-def is_plainly_positive(normal: Normal, form: Form, *, shifted: bool) -> bool:
-    """Whether one of its terms is certainly above zero; a size that was shifted may be zero."""
-    sizes = {("sym", name) for name, _ in normal.problem.shifts} if shifted else set()
-    return any(all(is_positive(normal, a) and a not in sizes for a, _ in s) for s, _ in form)
 
 
 def span_conditions(span: Span) -> Conditions:
@@ -285,7 +304,7 @@ def prove_by_monotony(
     if (
         {left.op, right.op} & {"norm", "at", "pow"}
         and depth == 2  # once: squares of squares lead nowhere
-        and all(is_visibly_nonnegative(context, one) for one in (left, right))
+        and all(is_seen_nonnegative(context, one) for one in (left, right))
     ):
         return go(apply("pow", left, num(2)), apply("pow", right, num(2)), "squares are compared")
     return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import islice
 
-from regard.coursework.derivations.terms import Term, apply, mul, num, sym
+from regard.coursework.derivations.terms import TURNED, Term, apply, mul, num, sym
 
 MOST = 60  # edits of a side: each is tried on every instance
 
@@ -18,7 +18,7 @@ def find_repair(left: Term, sign: str, right: Term, holds: Callable[[Term, Term]
     for old, new, one, other in tries:
         if one != other and holds(one, other):
             return f"{old} were {new}{name_mistake(old, new)}"
-    turned = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}.get(sign)
+    turned = TURNED.get(sign)
     return f"{sign} were {turned}" if turned and holds(right, left) else ""
 
 

@@ -17,13 +17,8 @@ from regard.strict_json import parse_json
 
 SIGNS = {Mark.FOLLOWS: "+", Mark.TRUE: "?", Mark.FALSE: "x", Mark.NOT_READ: "-", Mark.DEFINES: "="}
 LARGEST = 2_000_000  # bytes; a notebook carries its pictures
-COLOURS = {
-    Mark.FOLLOWS: "#117733",
-    Mark.TRUE: "#996600",
-    Mark.FALSE: "#aa2222",
-    Mark.NOT_READ: "#666666",
-    Mark.DEFINES: "#335588",
-}
+# as far from black as from white: a notebook's page may be either
+COLOURS = dict(zip(Mark, ("#1a8548", "#a16a00", "#d23c3c", "#757575", "#3f78ad"), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,8 +97,12 @@ class DerivationReport(Result):
             element(
                 "tr",
                 element("td", line.line),
-                element("td", element("code", line.text)),
-                element("td", line.mark.value, style=f"color:{COLOURS[line.mark]}"),
+                element(
+                    "td",
+                    f"{SIGNS[line.mark]} {line.mark.value}",
+                    style=f"white-space:nowrap;color:{COLOURS[line.mark]}",
+                ),
+                element("td", element("pre", "\n".join(line.text_and_caret), style="margin:0;text-align:left")),
                 element("td", reason(line)),
             )
             for line in self.lines
@@ -121,15 +120,13 @@ def reason(line: LineVerdict) -> str:
 
 
 def format_line(line: LineVerdict) -> list[str]:
-    said = [f"  {SIGNS[line.mark]} line {line.line}: {line.text}"]
-    if line.caret >= 0 and line.mark is Mark.NOT_READ:
-        first = line.text.split("\n")[0]
-        said = [
-            f"  - line {line.line}: {first}",
-            " " * (len(f"  - line {line.line}: ") + min(line.caret, len(first))) + "^",
-        ]
-    why = reason(line)
-    return [*said, f"      {line.mark.value}{': ' if why else ''}{why}"]
+    head, why = f"  {SIGNS[line.mark]} line {line.line}: ", reason(line)
+    first, *caret = line.text_and_caret
+    return [
+        head + first,
+        *(" " * len(head) + one for one in caret),
+        f"      {line.mark.value}{': ' if why else ''}{why}",
+    ]
 
 
 def check_derivation(claim: str, text: str, *, problem: Problem | None = None, hints: int = 0) -> DerivationReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from regard.coursework.derivations.forms import ONE, Atom, Form, add_forms, add_into, constant, of_atom, of_powers
+from regard.coursework.derivations.forms import Atom, Form, add_forms, add_into, constant, of_atom, of_powers
 
 if TYPE_CHECKING:
     from regard.coursework.derivations.normal import Normal
@@ -65,22 +65,18 @@ def _is_positive(normal: Normal, atom: Atom) -> bool:
         return all(is_positive(normal, a) for a, _ in atom[2]) and is_count(  # an empty sum is 0: it needs a term
             normal, add_forms(dict(atom[1]), constant(-1))
         )
-    return atom[0] == "paren" and any(
-        is_plain(normal, form) and any(all(is_positive(normal, a) for a, _ in s) and not w for s, w in form)
-        for form in (dict(atom[1]), without_sizes(normal, dict(atom[1])))
-    )
+    if atom[0] != "paren":
+        return False
+    form = dict(atom[1])
+    shifted = shift_sizes(normal, clear_sizes(normal, form))
+    return is_above_zero(normal, form) or is_above_zero(normal, shifted, shifted=True)
 
 
-def without_sizes(normal: Normal, form: Form) -> Form:
-    """The form shifted, if something without a size is left in it: a shifted size may be zero."""
-    form = shift_sizes(normal, clear_sizes(normal, form))
-    sizes = {name for name, _ in normal.problem.shifts}
-    free = [mono for mono in form if not any(a == ("sym", size) for a, _ in mono[0] for size in sizes)]
-    return (
-        form
-        if free and is_plain(normal, form) and any(all(is_positive(normal, a) for a, _ in s) for s, _ in free)
-        else {ONE: Fraction(-1)}
-    )
+def is_above_zero(normal: Normal, form: Form, *, shifted: bool = False) -> bool:
+    """Whether a form is plainly not negative, and one of its terms not zero; a size that was shifted may be zero."""
+    sizes = {("sym", name) for name, _ in normal.problem.shifts} if shifted else set()
+    above = (all(is_positive(normal, a) and a not in sizes for a, _ in s) and not w for s, w in form)
+    return is_plain(normal, form) and any(above)
 
 
 def clear_sizes(normal: Normal, form: Form) -> Form:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 FUNCTIONS = ("softmax", "relu", "exp", "ln", "tr", "sin", "cos", "sqrt", "rank", "abs")
 
 

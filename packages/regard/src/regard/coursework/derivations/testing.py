@@ -10,7 +10,14 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.adversary import Attempt, walk_to_failure
 from regard.coursework.derivations.conditions import meets
-from regard.coursework.derivations.equalities import NONE, Conditions, Context, Equality, Step, prove_by_lines_before
+from regard.coursework.derivations.equalities import (
+    NONE,
+    Conditions,
+    Context,
+    Step,
+    is_arithmetic,
+    prove_by_lines_before,
+)
 from regard.coursework.derivations.evaluation import (
     DividesByZero,
     Instance,
@@ -24,14 +31,13 @@ from regard.coursework.derivations.instances import draw_from_latent
 from regard.coursework.derivations.names import Mismatch, Vocabulary, fit_relation
 from regard.coursework.derivations.problem import Fact, Problem
 from regard.coursework.derivations.proving import prove
-from regard.coursework.derivations.terms import Condition, Definitions, Term, free_names, num, sym
+from regard.coursework.derivations.terms import TURNED, Condition, Definitions, Term, free_names, num, sym
 from regard.coursework.derivations.verdicts import Failure, Relation
 from regard.coursework.question import Instance as Case
 from regard.coursework.question import Ruling
 
 FRESH, MOVES, LATENT = 12, 12, 400  # draws of the adversary, its moves from the worst, and the numbers of a draw
 MOST_ATTACKS = 60  # of one derivation
-TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 DENIALS = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -86,7 +92,6 @@ class Tester:
         guesses = [("!=", num(1)), (">=", num(3)), *(("<=", sym(name)) for name in last)]
         for guess in (Condition(indices[0], guess_sign, place) for guess_sign, place in guesses):
             if self.first_failure(left, sign, right, [guess]) is None and self.evaluated:
-                self.words.say(f"{relation} is read for {guess}")
                 return [guess], None
         self.evaluated, self.undefined = counts
         return stated, failure
@@ -120,24 +125,29 @@ class Tester:
         case = self.under.relations if self.under is not None and self.under.instances else []
         return fits and all(self.holds_somewhere(one, [], [where]) for one in case)
 
-    def is_true(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
+    def is_true(
+        self, left: Term, sign: str, right: Term, stated: list[Condition], instances: list[Instance] | None = None
+    ) -> bool:
         """Whether an edited line fits together and holds on every instance, at least one among them."""
         try:
             left, right, _ = fit_relation(left, right, self.words)
         except Mismatch:
             return False
-        return self.first_failure(left, sign, right, stated) is None and self.evaluated > 0
+        return self.first_failure(left, sign, right, stated, instances) is None and self.evaluated > 0
 
-    def is_repaired(self, left: Term, sign: str, right: Term, stated: list[Condition]) -> bool:
+    def is_repaired(self, left: Term, sign: str, right: Term, stated: list[Condition], failure: Failure) -> bool:
         """Whether an edited line is true: an inequality must be proved, since instances may be kind to it."""
-        if not self.is_true(left, sign, right, stated):
+        if not all(self.is_true(left, sign, right, stated, where) for where in ([failure.where], None)):
             return False
         left, right, _ = fit_relation(left, right, self.words)
         return sign == "=" or prove(self.context, left, sign, right, frozenset(stated)) is not None
 
-    def first_failure(self, left: Term, sign: str, right: Term, conditions: list[Condition]) -> Failure | None:
+    def first_failure(
+        self, left: Term, sign: str, right: Term, conditions: list[Condition], instances: list[Instance] | None = None
+    ) -> Failure | None:
         self.evaluated = self.undefined = 0
-        found = (self.failure_on(where, left, sign, right, conditions) for where in self.instances)
+        chosen = self.instances if instances is None else instances
+        found = (self.failure_on(where, left, sign, right, conditions) for where in chosen)
         return next((one for one in found if one is not None), None)
 
     def failure_on(
@@ -164,24 +174,10 @@ class Tester:
                 self.room = min(self.room, room_between(*values))
         return None
 
-    def holds_somewhere(
-        self,
-        relation: Relation,
-        conditions: list[Condition],
-        instances: list[Instance] | None = None,
-        *,
-        everywhere: bool = False,
-    ) -> bool:
+    def holds_somewhere(self, relation: Relation, conditions: list[Condition], instances: list[Instance]) -> bool:
         """Whether a relation holds on some instance: about what is not chosen yet, it might then become true."""
-        before, chosen = self.instances, self.instances if instances is None else instances
-        try:
-            for part in [chosen] if everywhere else [[one] for one in chosen]:
-                self.instances = part
-                if self.is_true(relation.left, relation.sign, relation.right, conditions):
-                    return True
-        finally:
-            self.instances = before
-        return False
+        sides = relation.left, relation.sign, relation.right
+        return any(self.is_true(*sides, conditions, [one]) for one in instances)
 
     # cases, and what is supposed in order to be contradicted
 
@@ -246,10 +242,7 @@ class Tester:
     def is_absurd(self, relation: Relation) -> bool:
         """Whether a relation says that something is more than itself, or the opposite of a line before."""
         if relation.sign in ("<", ">", "!="):
-            return (
-                Equality(self.context, relation.left, relation.right, definitions=self.context.own).rules(None)
-                is not None
-            )
+            return is_arithmetic(self.context, relation.left, relation.right, self.context.own)
         denied = Relation(relation.statement, relation.left, DENIALS[relation.sign], relation.right)
         same = make_fact(denied)
         return any(
@@ -277,10 +270,9 @@ def room_between(left: Value, right: Value) -> float:
 
 def make_fact(relation: Relation) -> Fact:
     """A relation that later lines may use: what is less stands on the left."""
-    turned = relation.sign in (">=", ">")
-    low, high = (relation.right, relation.left) if turned else (relation.left, relation.right)
-    sign = TURNED[relation.sign] if turned else relation.sign
-    return Fact(str(relation), low, sign, high)
+    if relation.sign in (">=", ">"):
+        return Fact(str(relation), relation.right, TURNED[relation.sign], relation.left)
+    return Fact(str(relation), relation.left, relation.sign, relation.right)
 
 
 def is_one_of_all(cases: list[Supposition], problem: Problem) -> bool:

@@ -36,8 +36,8 @@ def _table(name: str) -> dict[str, str]:
     return dict(pair.rsplit(":", 1) for pair in _TABLES[name].split())
 
 
-GREEK, SKIPPED, _TEXT, _LETTERING, _UNSEEN, WORDS = (
-    frozenset(_TABLES[name].split()) for name in ("greek", "skipped", "text", "lettering", "unseen", "words")
+GREEK, SKIPPED, _TEXT, _LETTERING, _UNSEEN, WORDS, JOINS = (
+    frozenset(_TABLES[name].split()) for name in ("greek", "skipped", "text", "lettering", "unseen", "words", "joins")
 )
 LETTERS, SAME, SIGNS, UNICODE, _STRUCTURE = map(_table, ("letters", "same", "signs", "unicode", "structure"))
 KNOWN = ("softmax", "relu", "exp", "ln", "tr", "sin", "cos", "sqrt", "sum", "rank", "ones", "max", "min")
@@ -84,6 +84,8 @@ def _plain_tokens(found: re.Match[str], spaced: bool, names: frozenset[str]) -> 
     if found["op"]:
         same = {"**": "^", ":=": "=", "==": "=", "<=>": "=>", "*": ".", "[": "(", "]": ")", "&": " ", ";": ","}
         text = same.get(found["op"], found["op"])
+        if found["op"] == "." and not spaced and found.string[found.end() : found.end() + 1].isspace():
+            text = ";"  # the end of a sentence; a product has a space on both sides or on none
         return [] if text == " " else [Token("op", text, place, spaced)]
     sign = found["other"]
     if sign in LOWERED:

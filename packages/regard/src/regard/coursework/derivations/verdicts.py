@@ -11,6 +11,8 @@ from regard.coursework.derivations.evaluation import Instance, write_value
 from regard.coursework.derivations.problem import Problem
 from regard.coursework.derivations.terms import Term, free_names
 
+WIDEST = 160  # letters of a line that is not read
+
 
 class Mark(StrEnum):
     """What is said of a relation."""
@@ -36,6 +38,16 @@ class LineVerdict:
     instance: str = ""
     values: tuple[str, str] = ("", "")
     repair: str = ""
+
+    @property
+    def text_and_caret(self) -> list[str]:
+        """The relation, and below it a caret where reading stopped."""
+        if self.caret < 0:
+            return [self.text]
+        first = self.text.split("\n")[0]
+        caret = min(self.caret, len(first))
+        start = max(0, caret - WIDEST // 2) if len(first) > WIDEST else 0  # of a long line, what stands around it
+        return [first[start : start + WIDEST], " " * (caret - start) + "^"]
 
 
 @dataclass

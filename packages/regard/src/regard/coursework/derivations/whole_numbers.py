@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from regard.coursework.derivations.equalities import NONE, Context, Step, prove_equal
 from regard.coursework.derivations.forms import Form, TooLarge, add_forms, scale
+from regard.coursework.derivations.problem import Fact
 from regard.coursework.derivations.terms import Term, apply, free_names, num
 
 MULTIPLE = "a cosine is 1 only at multiples of 2 pi"
@@ -14,7 +15,7 @@ IRRATIONAL = "pi is irrational"
 
 def _difference(context: Context, left: Term, right: Term) -> Form:
     normal = context.normal({}, NONE)
-    normal.disabled = None
+    normal.only = frozenset()
     normal.facts = {}
     return add_forms(normal.form(left), scale(normal.form(right), -1))
 
@@ -40,13 +41,13 @@ def _is_multiple(form: Form, other: Form) -> bool:
     return mono is not None and mono in form and not add_forms(form, scale(other, -form[mono] / other[mono]))
 
 
-def prove_by_irrationality(context: Context, left: Term, sign: str, right: Term) -> Step | None:
-    """From A = pi B with whole A and B, both are zero."""
+def prove_by_irrationality(context: Context, facts: list[Fact], left: Term, sign: str, right: Term) -> Step | None:
+    """From a fact A = pi B with whole A and B, both are zero."""
     if sign != "=" or not context.problem.whole:
         return None
     try:
         wanted = _linear_parts(context, _difference(context, left, right))
-        for fact, _ in context.order:
+        for fact in facts:
             known = _linear_parts(context, _difference(context, fact.left, fact.right)) if fact.sign == "=" else None
             if known is None or wanted is None or wanted[1] or not all(known):  # A = 0 alone says nothing of pi
                 continue

@@ -46,8 +46,13 @@ def answer(state: State) -> Answer:
 def _line(line: LineVerdict) -> dict[str, Any]:
     """One relation; what is not read is shown as it was typed."""
     shown = "" if line.mark is Mark.NOT_READ else mathml(latex(line.text), inline=True)
-    text = line.text if line.caret < 0 else f"{line.text}\n{' ' * min(line.caret, len(line.text))}^"
-    return {"line": line.line, "text": text, "mathml": shown, "mark": line.mark.value, "why": reason(line)}
+    return {
+        "line": line.line,
+        "text": "\n".join(line.text_and_caret),
+        "mathml": shown,
+        "mark": line.mark.value,
+        "why": reason(line),
+    }
 
 
 PAGE = Page(

@@ -17,7 +17,7 @@ export function build(lab) {
   const remarks = element("ul", {});
   const given = element("pre", {});
   const about = element("details", {}, element("summary", {}, "What is given, and what is to be shown"), given);
-  lab.picture.append(about, summary, table, remarks);
+  lab.picture.append(about, summary, element("div", { class: "derivation-lines" }, table), remarks);
   let tools = null;
   return ({ picture }) => {
     tools ??= makeTools(lab, picture);

@@ -68,9 +68,11 @@ def _newest_run(folder: Path) -> str | None:
 def _numbers(seen: dict[str, Any] | None) -> tuple[Number, ...]:
     if seen is None:
         return ()
-    shown = [("heads", "heads in all", seen["heads"], "g"), ("tokens", "tokens", seen["tokens"], "g")]
-    shown.append(("worst-weight", "largest error of a stored weight", seen["worst_weight"], ".1e"))
-    return tuple(Number(name=name, label=label, value=value, form=form) for name, label, value, form in shown)
+    return (
+        Number(name="heads", label="heads in all", value=seen["heads"], form="g"),
+        Number(name="tokens", label="tokens", value=seen["tokens"], form="g"),
+        Number(name="worst-weight", label="largest error of a stored weight", value=seen["worst_weight"], form=".1e"),
+    )
 
 
 def _python(model: str, text: str) -> str:
@@ -164,7 +166,7 @@ def _load_model(model: str) -> ModelInput:
 PAGE = Page(
     place=7,
     title="Models",
-    hint="Type a text and see what every head of a model reads of it; press ? for the keys.",
+    hint="Type a text and see what every head of a model reads of it; press ? for what the keyboard does.",
     about="What every head of a model reads of a text.",
     start={"text": ""},
     answer=answer,

@@ -212,7 +212,7 @@ def _numbers(run: ListedRun, said: JsonObject | None) -> tuple[Number, ...]:
 
 _NO_OWN = (
     "There is no run in {folder} yet: this is the small translator that comes with the package. Train one of your own "
-    "with the last of the lines below, and watch it here."
+    "with the last line under Shell, and watch it here."
 )
 
 

@@ -12,7 +12,7 @@ export function layScores(sizes) {
 }
 
 /** A score with two digits behind the point, and a minus sign of its own. */
-const written = (score) => score.toFixed(2).replace("-", "−");
+const twoDigits = (score) => score.toFixed(2).replace("-", "−");
 
 /** The word that is read for: the one pointed at or pinned, or else the query in the middle. */
 const wordInFocus = (at, focus) =>
@@ -49,7 +49,7 @@ export function drawScores(pen, at, { head, queries, keys, focus, theme, paper }
       pen.rect(start + m * cell, middle - high / 2, Math.max(0.5, cell - 0.5), high, colour, opacity);
     });
     pen.frame(start - 0.5, middle - high / 2 - 0.5, end - start + 0.5, high + 1, theme.grid);
-    pen.text(written(score), end + number - 10, middle, { size: at.size, align: "right", fill: theme.ink });
+    pen.text(twoDigits(score), end + number - 10, middle, { size: at.size, align: "right", fill: theme.ink });
     pen.rect(end + number, middle - high / 2, Math.max(0.5, bar * weight), high, theme.blue);
   }
   const label = { size: 11, fill: theme.soft };

@@ -178,7 +178,7 @@ def _say(setup: CopySetup, shortest: Design | str | None) -> tuple[str, ...]:
     if shortest.textbook is None:
         return (
             first,
-            "The textbook has no query for these keys: its own are orthonormal, or of length 1 and at least 1 apart.",
+            "The textbook has no query here: its keys are orthonormal, or of length 1 and at least 1 apart.",
         )
     longer = "" if not shortest.norm else f", {shortest.textbook.norm / shortest.norm:.3g} times as long"
     return (first, f"The textbook's, {shortest.textbook.name}, has norm {shortest.textbook.norm:.4g}{longer}.")

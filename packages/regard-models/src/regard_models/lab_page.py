@@ -68,11 +68,9 @@ def _newest_run(folder: Path) -> str | None:
 def _numbers(seen: dict[str, Any] | None) -> tuple[Number, ...]:
     if seen is None:
         return ()
-    return (
-        Number(name="heads", label="heads in all", value=seen["heads"], form="g"),
-        Number(name="tokens", label="tokens", value=seen["tokens"], form="g"),
-        Number(name="worst-weight", label="largest error of a stored weight", value=seen["worst_weight"], form=".1e"),
-    )
+    shown = [("heads", "heads in all", seen["heads"], "g"), ("tokens", "tokens", seen["tokens"], "g")]
+    shown.append(("worst-weight", "largest error of a stored weight", seen["worst_weight"], ".1e"))
+    return tuple(Number(name=name, label=label, value=value, form=form) for name, label, value, form in shown)
 
 
 def _python(model: str, text: str) -> str:

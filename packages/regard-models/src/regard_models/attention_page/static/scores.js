@@ -33,7 +33,7 @@ export function drawScores(pen, at, { head, queries, keys, focus, theme, paper }
   }
   const most = Math.max(...rows.map(({ products }) => Math.max(...products.map(Math.abs)))) || 1;
   const isNarrow = at.x2 - at.x1 < NARROW,
-    [number, bar] = isNarrow ? [44, 24] : [56, 60]; // the widths of a score and of the largest weight
+    [number, bar] = isNarrow ? [54, 24] : [56, 60]; // the widths of a score and of the largest weight
   const start = at.x1 + MARGIN,
     end = at.x2 - MARGIN - bar - number,
     cell = (end - start) / own.length,

@@ -29,7 +29,8 @@ NAMES_AND_KEYS = """<script>{
 const complete = () => {
   for (const one of document.querySelectorAll("nav.md-code__nav:not([aria-label])"))
     one.setAttribute("aria-label", "Copy " + one.firstChild.dataset.clipboardTarget);
-  for (const one of document.querySelectorAll(".md-typeset__scrollwrap, div.formula, :is(p, li, td):has(math)"))
+  const wide = ".md-typeset__scrollwrap, div.formula, .language-text code, :is(p, li, td):has(math)";
+  for (const one of document.querySelectorAll(wide))
     if (one.scrollWidth > one.clientWidth && getComputedStyle(one).overflowX === "auto") one.tabIndex = 0;
 };
 new MutationObserver(complete).observe(document.body, {childList: true, subtree: true});

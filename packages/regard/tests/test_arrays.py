@@ -188,7 +188,7 @@ def test_inline(spec: str, expected: list[list[float]]) -> None:
 @pytest.mark.parametrize("spec", ["1,2,3", "1;2;3"])
 def test_one_row_or_one_column_is_a_vector(spec: str) -> None:
     assert load_array(spec, ndim=1).array.tolist() == [1, 2, 3]
-    refused("1,2; 3,4", "must have 1 dimension(s) but has shape (2, 2)", ndim=1)
+    refused("1,2; 3,4", "must have 1 dimension but has shape (2, 2)", ndim=1)
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,9 +282,9 @@ def test_unreadable_file(tmp_path: Path) -> None:
         (np.array([[b"a"]]), "holds text"),
         (np.ones((0, 3)), "has shape (0, 3): it needs at least one number along every axis."),
         (np.ones((3, 0)), "has shape (3, 0)"),
-        (np.ones(3), "must have 2 dimension(s) but has shape (3,); reshape it to one row per vector."),
-        (np.ones((2, 2, 2)), "must have 2 dimension(s) but has shape (2, 2, 2)."),
-        (np.float64(3.0), "must have 2 dimension(s) but has shape ()."),
+        (np.ones(3), "must have 2 dimensions but has shape (3,); reshape it to one row per vector."),
+        (np.ones((2, 2, 2)), "must have 2 dimensions but has shape (2, 2, 2)."),
+        (np.float64(3.0), "must have 2 dimensions but has shape ()."),
         (np.array([[1, 2], [3, np.nan]]), "row 1, column 1 (counted from 0) is nan"),
         (np.array([[1, -np.inf], [3, np.nan]], np.float16), "row 0, column 1 (counted from 0) is -inf"),
         (np.ones((1, 1), np.longdouble), "longdouble" if np.dtype("g").itemsize == 8 else "holds float"),
@@ -703,7 +703,7 @@ def test_check_array_agrees_with_numpy(array: np.ndarray) -> None:
         (None, "keys holds Python objects"),
         ([[10**400]], "keys: there are integers beyond 2^53 that float64 rounds, such as one of 1329 binary digits"),
         ([], "keys has shape (0,)"),
-        ([1.0], "keys must have 2 dimension(s) but has shape (1,)"),
+        ([1.0], "keys must have 2 dimensions but has shape (1,)"),
         (np.ma.masked_array([[1.0]], mask=[[True]]), "keys is a masked array"),
         pytest.param(
             torch and torch.ones(2, 2, requires_grad=True), "keys must be an array of numbers", marks=needs_torch
@@ -720,7 +720,7 @@ def test_check_array_dimensions() -> None:
     assert check_array(3.0, what="scale", ndim=0).shape == ()
     assert check_array([1.0, 2.0], what="query", ndim=(1, 2)).shape == (2,)
     assert check_array([[1.0, 2.0]], what="query", ndim=(1, 2)).shape == (1, 2)
-    with pytest.raises(InputError, match=re.escape("query must have 1 or 2 dimension(s) but has shape (1, 1, 1).")):
+    with pytest.raises(InputError, match=re.escape("query must have 1 or 2 dimensions but has shape (1, 1, 1).")):
         check_array([[[1.0]]], what="query", ndim=(1, 2))
     with pytest.raises(InputError, match="scale: it is nan"):
         check_array(float("nan"), what="scale", ndim=0)

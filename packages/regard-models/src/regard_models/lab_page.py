@@ -164,7 +164,7 @@ def _load_model(model: str) -> ModelInput:
 PAGE = Page(
     place=7,
     title="Models",
-    hint="Type a text and see what every head of a model reads of it; press ? for the keys.",
+    hint="Type a text and see what every head of a model reads of it; press ? for what the keyboard does.",
     about="What every head of a model reads of a text.",
     start={"text": ""},
     answer=answer,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -324,3 +325,44 @@ def test_a_long_input_shows_blocks_outside_of_its_window(tab, tmp_path):
     tab.mouse.move(box["x"] + 300, box["y"] + 120)
     tab.wait_for_selector(".look-stage .look-tip:has-text('in its block')")
     assert "Queries 100 to 179 and keys 100 to 179 are stored in full" in tab.text_content(".look-foot")
+
+
+def with_vectors(given, width=11):
+    """The same capture with queries and keys; the first key's are beyond what 16 bits hold in the last layer."""
+    rng = np.random.default_rng(2)
+    records = []
+    for record in given.records:
+        _, heads, queries, keys = record.shape
+        q, k = (rng.normal(size=(1, heads, n, width)).astype("f") for n in (queries, keys))
+        records.append(replace(record, q=q, k=k, scale=0.25))
+    records[2].k[0, 1, 0] = 1e6
+    return replace(given, records=tuple(records))
+
+
+def test_query_times_key_shows_the_scores(tab, given, tmp_path):
+    captured = with_vectors(given)
+    look(captured).to_html(tmp_path / "look.html")
+    opened(tab, tmp_path / "look.html")
+    press(tab, "q", "n", "n", "n")
+    drawn(tab, "scores 1 0 weights 0")
+    assert "times 0.25" in tab.text_content(".look-status")
+    with tab.expect_download() as saved:
+        tab.click("#look-svg")
+    texts = [part.text for part in ET.parse(saved.value.path()).iter("{http://www.w3.org/2000/svg}text")]
+    record = captured.records[1]
+    scores = 0.25 * record.q[0, 0, 2] @ record.k[0, 0].T
+    shown = [float(text.replace("−", "-")) for text in texts if text.replace("−", "").replace(".", "").isdigit()]
+    assert shown[: len(scores)] == pytest.approx(scores.tolist(), abs=0.02)  # two digits of vectors in 16 bits
+    assert texts[-1].endswith("q·k")
+    press(tab, "ArrowDown")
+    drawn(tab, "scores 2 0 weights 0")
+    press(tab, "ArrowRight")  # a head whose keys 16 bits cannot hold
+    drawn(tab, "map 2 1 weights 1")
+    assert tab.locator("button[data-word=scores]").is_disabled()
+
+
+def test_without_queries_and_keys_there_is_no_such_view(tab, file):
+    opened(tab, file)
+    press(tab, "q")
+    drawn(tab, "map 1 0 weights 0")
+    assert tab.locator("button[data-word=scores]").is_disabled()

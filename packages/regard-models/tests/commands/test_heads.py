@@ -25,7 +25,10 @@ def test_a_model_with_everything(run, folder):
     pytest.importorskip("torch", reason="models need torch")
     done = run("heads", "my.py:build", "--all", "--csv", "h.csv", "--figure", "h.svg", "--measure", "ablation")
     assert done.exit_code == 0
-    assert "my.py:build: 2 heads, 2 broad; layers 0, queries x keys 5 x 5." in done.output
+    assert (
+        "my.py:build: none of 2 heads follows a pattern clearly; 2 broad. Layers 0, queries x keys 5 x 5."
+        in done.output
+    )
     assert "put into eval mode" in done.output
     assert "Attention is not explanation" in done.output
     assert "proved, and proved again by separate code" in done.output

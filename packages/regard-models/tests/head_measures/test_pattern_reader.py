@@ -117,7 +117,7 @@ def test_what_names_a_file_of_patterns(tmp_path):
     [
         (lambda p: p / "none.npy", "there is no such file"),
         (lambda p: p / "none.csv", r"must end in \.npy, \.npz or \.safetensors"),
-        (lambda p: save(p / "flat.npy", np.ones((2, 3))), r"must have 4 or 5 dimension\(s\) but has shape \(2, 3\)"),
+        (lambda p: save(p / "flat.npy", np.ones((2, 3))), r"must have 4 or 5 dimensions but has shape \(2, 3\)"),
         (lambda p: save(p / "nan.npy", np.full((1, 1, 2, 2), np.nan)), "is nan; every number must be finite"),
         (lambda p: archive(p, a=np.ones((1, 1, 2, 2)), b=np.ones(2)), r"holds 2 arrays, and 'b' has shape \(2,\)"),
         (lambda p: archive(p, weights=np.ones((1, 1, 2, 2)), tokens=np.arange(2)), "must be an array of strings"),

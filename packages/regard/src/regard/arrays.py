@@ -175,7 +175,7 @@ def _check_shape(array: Array, thing: str, ndim: Dimensions) -> Array:
         return array.reshape(-1)
     rule = " or ".join(str(n) for n in wanted)
     hint = "; reshape it to one row per vector" if 2 in wanted and array.ndim == 1 else ""
-    raise InputError(f"{thing} must have {rule} dimension(s) but has shape {array.shape}{hint}.")
+    raise InputError(f"{thing} must have {rule} dimension{'s' * (rule != '1')} but has shape {array.shape}{hint}.")
 
 
 def _refuse_types(dtype: np.dtype[Any], thing: str) -> None:

@@ -48,7 +48,7 @@ def test_one_row_is_one_vector_unless_it_is_said_otherwise(extract) -> None:
 def test_no_is_exit_code_1_and_writes_nothing(extract, tmp_path: Path) -> None:
     code, out, err = extract("1,0; 0,1", "1; 1", "--out", str(tmp_path / "M.npy"))
     assert code == 1
-    assert "No: the spans share 1 dimension(s)" in out
+    assert "No: the spans share 1 dimension" in out
     assert err.endswith("note: the answer is no, so there is nothing to write or draw\n")
     assert "read A as 2 vectors of 2 numbers and B as 1 vector of 2 numbers, one per column (--rows if" in err
     assert not list(tmp_path.iterdir())

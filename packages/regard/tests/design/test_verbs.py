@@ -269,7 +269,7 @@ REFUSED = [
         r"gives attention to a key that the mask forbids",
     ),
     (lambda: design.copy([[1.0, math.nan]], 0, eps=0.1), r"keys: row 0, column 1 .* is nan"),
-    (lambda: design.copy([1.0, 2.0], 0, eps=0.1), r"keys must have 2 dimension\(s\)"),
+    (lambda: design.copy([1.0, 2.0], 0, eps=0.1), r"keys must have 2 dimensions"),
     (lambda: design.copy([[1.0], [2.0, 3.0]], 0, eps=0.1), r"rows of one length"),
     (lambda: design.copy(np.zeros((0, 3)), 0, eps=0.1), r"needs at least one number along every axis"),
     (lambda: design.copy(1e200 * SQUARE, 0, eps=0.1), r"too far apart \(2.0e\+200\): .* scale them down"),

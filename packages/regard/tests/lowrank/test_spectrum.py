@@ -436,7 +436,7 @@ def test_picture(tmp_path, rank):
 def test_prints_the_coursework_bound_beside_the_truth():
     text = str(lowrank.spectrum(np.diag([3.0, 4.0])))
     assert "‖A‖_F/√k" in text
-    assert "Effective rank" in text
+    assert "effective rank" in text
     assert "full decomposition" in text
 
 

@@ -51,7 +51,7 @@ def test_draws_have_the_stated_covariance() -> None:
         ({"means": [[1.0, 2.0], [3.0]]}, "means must be an array of numbers with rows of one length"),
         (
             {"means": [1.0, 2.0]},
-            r"means must have 2 dimension\(s\) but has shape \(2,\); reshape it to one row per vector",
+            r"means must have 2 dimensions but has shape \(2,\); reshape it to one row per vector",
         ),
         ({"means": np.zeros((0, 3))}, r"means has shape \(0, 3\): it needs at least one number"),
         (

@@ -350,7 +350,7 @@ def test_paragraph_and_json() -> None:
     )
     assert json.loads(found.to_json())["matrix"] == [[1, -1], [0, 0]]
     no = extract(np.eye(2), [[1.0], [1.0]])
-    assert "No: the spans share 1 dimension(s), among them [1. 1.], which M would have to send both" in str(no)
+    assert "No: the spans share 1 dimension, among them [1. 1.], which M would have to send both" in str(no)
     assert isinstance(no, Extraction)
     assert json.loads(no.to_json())["amplification"] == "inf"
 
@@ -360,7 +360,7 @@ def test_paragraph_and_json() -> None:
     [
         (np.ones((3, 1)), np.ones((2, 1)), {}, "A's columns have 3 entries and B's have 2; both must lie in one space"),
         (np.ones((2, 1)), [[1.0], [np.nan]], {}, "B: row 1, column 0 (counted from 0) is nan"),
-        (np.ones((2, 1)), np.ones((1, 2, 2)), {}, "B must have 1 or 2 dimension(s) but has shape (1, 2, 2)."),
+        (np.ones((2, 1)), np.ones((1, 2, 2)), {}, "B must have 1 or 2 dimensions but has shape (1, 2, 2)."),
         (np.ones((2, 1)), np.ones((2, 0)), {}, "B has shape (2, 0)"),
         (np.ones(2), np.ones(2), {"tolerance": 0.0}, "tolerance must lie between 0 and 1 but is 0.0"),
         (np.ones(2), np.ones(2), {"tolerance": math.nan}, "tolerance must lie between 0 and 1 but is nan"),

@@ -43,8 +43,8 @@ THUMBNAIL = 32  # places across the small picture of a head
 WIDE = 128  # places across the picture of a whole head where only a window is stored in full
 MOST = 46_000_000  # letters of streams in a page; a browser opens as many in two seconds
 # The order in which the scripts stand in the page: each uses only those before it.
-SCRIPTS = ("streams.js", "colours.js", "pens.js", "parts.js", "grid.js", "heatmap.js", "lines.js", "readings.js",
-           "controls.js", "look.js")  # fmt: skip
+SCRIPTS = ("streams.js", "colours.js", "pens.js", "parts.js", "grid.js", "heatmap.js", "lines.js", "scores.js",
+           "readings.js", "controls.js", "look.js")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def encode_page(
     while True:
         drawn = _encode_window(layers, title, remarks, chosen, progress)
         if drawn.letters <= most:
-            return replace(drawn, facts={**drawn.facts, "view": view})
+            return _with_vectors(replace(drawn, facts={**drawn.facts, "view": view}), layers, most)
         if window is not None:
             raise InputError(
                 f"A page of these weights would have {drawn.letters / 1e6:.0f} MB, and {most / 1e6:.0f} is the most; "
@@ -137,6 +137,7 @@ def _encode_window(
             "queries": words.setdefault(layer.queries, len(words)),
             "keys": words.setdefault(layer.keys, len(words)),
             "notes": list(layer.record.notes),
+            "scale": layer.record.scale,
         }
         more, worst = _encode_layer(number, layer, window, streams)
         listed.append({**about, **more})
@@ -196,6 +197,20 @@ def _encode_influence(
         small.append(encode_whole(max_pool(influence, THUMBNAIL), peaks[-1]))
     streams[f"norms-{number}"] = pack(layer.norms.astype("<f4"))
     return True, peaks
+
+
+def _with_vectors(drawn: PageContents, layers: Sequence[Layer], most: int) -> PageContents:
+    """With the queries and keys of every head in 16 bits, where they leave the page small enough."""
+    more = {}
+    for number, layer in enumerate(layers):
+        for place in range(len(layer.heads)):
+            with np.errstate(over="ignore"):  # what 16 bits cannot hold is not shown
+                pair = [vectors.astype("<f2") for vectors in layer.vectors(place) or ()]
+            if pair and all(np.isfinite(vectors).all() for vectors in pair):
+                more[f"vectors-{number}-{place}"] = pack(*pair)
+    if drawn.letters + sum(map(len, more.values())) > most:
+        more = {}
+    return replace(drawn, facts={**drawn.facts, "vectors": list(more)}, streams={**drawn.streams, **more})
 
 
 # the file

@@ -71,9 +71,12 @@ class Layer:
         _refuse_numbers(self.record.index, self.heads[number], weights)
         return np.maximum(weights, 0)
 
-    def influence(self, number: int) -> Single | None:
-        """|alpha_ij v_j W_O| of that head."""
-        return None if self.norms is None else self.weights(number) * self.norms[number]
+    def vectors(self, number: int) -> tuple[Single, Single] | None:
+        """The queries and the keys of that head, as its scores are made of them."""
+        q, k, place = self.record.q, self.record.k, self.places[number]
+        if q is None or k is None:
+            return None
+        return q[self.example, place, : len(self.queries)], k[self.example, place, : len(self.keys)]
 
 
 def layers_of(

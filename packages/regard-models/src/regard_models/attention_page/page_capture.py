@@ -1,4 +1,4 @@
-"""From a model and a text to the capture that a page is made of: weights, and what influence needs."""
+"""From a model and a text to the capture that a page is made of: weights, what influence needs, queries and keys."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def capture_for_page(
     """The attention of a given model, with everything that a page shows of it."""
     given, notes = with_target(given, target)
     with in_eval_mode(given.module), torch.no_grad(), folder_for(given) as folder:
+        keep = NEEDS if folder else (*NEEDS, "q", "k")  # of a long input the page shows no queries and keys
         recorded = capture(
-            given.module, given.inputs, layers=layers, heads=heads, keep=NEEDS, run=run, name=given.name,
+            given.module, given.inputs, layers=layers, heads=heads, keep=keep, run=run, name=given.name,
             stream=None if folder is None else folder / "weights.safetensors",
             tokens=given.tokens, target_tokens=given.target_tokens,
         )  # fmt: skip

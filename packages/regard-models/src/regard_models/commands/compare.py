@@ -33,7 +33,7 @@ def compare(
     limit: Limit = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Two models that should be equal (a port and its original): the first submodule where they part, by how much.
+    """Two models that should be equal (a port and its original): the first submodule that differs, and by how much.
 
     Both are run on one input in float64 copies; usual mistakes are undone one by one ("equal if ...").
 

@@ -83,7 +83,7 @@ class Comparison(Result):
         if not self.equal:
             agrees = f"They agree up to {self.agreeing}. " if self.agreeing else ""
             beside = f" (beside {self.partner})" if self.partner is not None else ""
-            where = f"First to part: {self.parting}{beside}." if self.parting is not None else ""
+            where = f"First to differ: {self.parting}{beside}." if self.parting is not None else ""
             lines.append((agrees + where) or "No submodule of one could be paired with one of the other.")
             lines += [self.order, self.calls, *(f"Equal if {words}." for words in self.equal_if)]
         return "\n".join(line for line in lines if line)

@@ -26,6 +26,8 @@ CAUTION = (
     "be used. Each effect is measured with all other heads at work."
 )
 
+NO_PATTERN = ("mixed", "broad")
+NAMED = 5  # heads with a pattern, in the first line
 # measures that are always taken, and shown by details() alone
 FREE = ("entropy", "copying", "margin", "sharing", "swing", "evened", "elsewhere", "overlap")
 MORE = "Attention is not explanation. Every measure of each head: details() shows them."
@@ -170,14 +172,17 @@ class Heads(Result):
         return [column for column in COLUMNS if np.isfinite(self.measures.get(column.measure, np.nan)).any()]
 
     def _headline(self) -> str:
-        count = sum(map(len, self.numbers))
         sizes = sorted(set(self.shapes))
         places = ", ".join(f"{q} x {k}" for q, k in sizes[:3]) + (" and others" if len(sizes) > 3 else "")
         kinds = Counter(row["pattern"] for row in self.rows())
+        others = ", ".join(f"{kinds[kind]} {kind}" for kind in NO_PATTERN if kinds[kind])
+        clear = [row for row in self.rows() if row["pattern"] not in NO_PATTERN]
+        named = ", ".join(f"{row['layer']}.{row['head']} ({row['pattern']})" for row in clear[:NAMED])
+        named = f": {named}{' ...' * (len(clear) > NAMED)}" if clear else ""
         said = (
-            f"{self.name}: {count} head{'s' * (count != 1)}, "
-            f"{', '.join(f'{number} {kind}' for kind, number in kinds.most_common())}; "
-            f"layers {format_ranges(self.layers)}, queries x keys {places}."
+            f"{self.name}: {len(clear) or 'none'} of {kinds.total()} head{'s' * (kinds.total() != 1)} "
+            f"follow{'s' * (len(clear) < 2)} a pattern clearly{named}{'; ' * bool(others)}{others}. "
+            f"Layers {format_ranges(self.layers)}, queries x keys {places}."
         )
         return said if self.tokens is None else f"{said}\nTokens: {_few_words(self.tokens)}"
 

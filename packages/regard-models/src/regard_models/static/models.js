@@ -6,7 +6,9 @@ import { button, element, shape } from "../parts.js";
 const AGAIN = 300; // milliseconds until the page looks again
 
 export function build(lab) {
-  document.head.append(element("link", { rel: "stylesheet", href: "/look/look.css" }));
+  const styles = element("link", { rel: "stylesheet", href: "/look/look.css" });
+  styles.addEventListener("load", () => page?.setTheme(theme())); // what was drawn before had no colours
+  document.head.append(styles);
   const text = element("input", {
     type: "text",
     id: "text",
@@ -26,11 +28,11 @@ export function build(lab) {
   );
   field.querySelector("button").classList.add("needs-python");
   text.readOnly = Boolean(window.regardStored); // a copy without Python has one sentence
+  let page = null;
   const empty = emptyFrame();
   const holder = element("div");
   lab.picture.append(field, empty, holder);
   document.addEventListener("themechange", () => page?.setTheme(theme()));
-  let page = null;
   let shown = "";
   let later = null;
   return ({ picture }) => {

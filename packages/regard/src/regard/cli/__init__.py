@@ -33,11 +33,11 @@ UsageError: Any = typer.BadParameter.__mro__[1]  # click's, wherever this versio
 # Each verb with the first sentence of its help, so that the list of all verbs loads none of them.
 VERBS = {
     "design": "Queries that copy, share or match, the shortest ones, with certificates; or the proof that none exists.",
-    "noise": "Random keys: what noise does to attention, computed rather than only sampled. Keys are counted from 0.",
-    "positions": "Are two positions equal, which two are nearest, how near; proved in real arithmetic.",
-    "symmetry": "Is a map order-blind, how far from it, which swap of two rows shows it best.",
+    "noise": "Random keys: what noise does to attention, by integrals and not only by samples.",
+    "positions": "Are any two positions equal, which two are nearest, and how near? Proved in real arithmetic.",
+    "symmetry": "Is a map order-blind, and if not, which swap of two rows shows it best?",
     "lowrank": "Singular values, the best approximation of a rank, and its exact error, with proved bounds.",
-    "subspace": "Vectors out of sums of vectors.",
+    "subspace": "Recover vectors from sums of vectors.",
     "claims": "What the coursework states, whether it holds, and why.",
     "mistakes": "Every known way to get attention wrong: list them, see one, and try your own tests against them.",
     "assignment": "Set homework: write an assignment, try it out, make the students' files.",

@@ -272,7 +272,7 @@ def winnable(
     details: Details = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which rows can win: have the largest score of all, strictly, for some query?
+    """Which rows can win: for some query, score higher than every other row?
 
     Both answers are proved in exact arithmetic on the stored numbers: a row wins with a query that beats every other
     row, or never wins, because it is a mixture of other rows. Exit code 0: every row can win; 1: some never can; 3:

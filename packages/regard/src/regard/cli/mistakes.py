@@ -60,7 +60,7 @@ def try_tests(
         str, typer.Option(metavar="MODULE:NAME", help="What they test, as they import it: mypkg.attention:attend.")
     ],
     adapter: Annotated[
-        str | None, typer.Option(metavar="FILE.py:NAME", help="For another kind of function; see below.")
+        str | None, typer.Option(metavar="FILE.py:NAME", help="For another kind of function; see above.")
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--mistake", metavar="NAME", help="Only this one; may be given several times.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Group,
-    help="Random keys: what noise does to attention, computed rather than only sampled. Keys are counted from 0.\n\n"
+    help="Random keys: what noise does to attention, by integrals and not only by samples.\n\n"
     "Try: regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -21,7 +21,7 @@ def positions(
     details: Details = False,
     as_json: AsJson = False,
 ) -> None:
-    """Are two positions equal, which two are nearest, how near; proved in real arithmetic.
+    """Are any two positions equal, which two are nearest, and how near? Proved in real arithmetic.
 
     Example: regard positions --dim 512 --length 100000 --format bfloat16
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-app = typer.Typer(cls=Group, help="Vectors out of sums of vectors.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=Group, help="Recover vectors from sums of vectors.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def _group() -> None:
-    """Vectors out of sums of vectors."""
+    """Recover vectors from sums of vectors."""
 
 
 @app.command()

@@ -33,7 +33,7 @@ def symmetry(
     details: Details = False,
     as_json: AsJson = False,
 ) -> None:
-    """Is a map order-blind, how far from it, which swap of two rows shows it best.
+    """Is a map order-blind, and if not, which swap of two rows shows it best?
 
     This imports FILE.py and runs the code in it: only name files you trust.
 

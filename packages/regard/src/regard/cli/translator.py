@@ -345,7 +345,7 @@ def tune(
 
     Of a model of your own (--model my.py:NAME) the sizes that its constructor takes are tried, and how it is trained.
 
-    The same command in several processes at once shares the work; on several machines, with a --storage of theirs:
+    The same command in several processes at once shares the work; on several machines, add --storage:
 
     regard translator tune configs/good.toml --data multi30k --storage postgresql://ann@db/studies
     """
@@ -385,7 +385,7 @@ def report(
 
     regard translator report runs/* --format pdf --title "Homework 4" --author "Ada Lovelace"
 
-    The page is one file that asks nothing of the network. The PDF says the same on numbered sheets of A4; it needs
+    The page is one file and needs no network. The PDF says the same on numbered sheets of A4; it needs
     pip install 'regard[reports]'.
     """
     from regard.translator.reports import report as write

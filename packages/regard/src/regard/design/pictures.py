@@ -106,7 +106,7 @@ def _bars(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
     _draw_demand(axes, answer)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8, loc="best")
-    axes.set_xlabel("key, counted from 0" + ("" if len(shown) == len(keys) else " (the heaviest)"))
+    axes.set_xlabel("key" + ("" if len(shown) == len(keys) else " (the heaviest)"))
     axes.set_ylabel("attention weight")
     axes.tick_params(axis="x", labelsize=8 if len(names) <= 20 else 6)
     axes.set_title(_title(answer), fontsize=10)

@@ -208,11 +208,9 @@ class CopySetup:
 
     def design(self) -> Design | str | None:
         """The shortest query for the chosen keys; why it could not be found out; None where no key is chosen."""
-        return (
-            _shortest_query(tuple(map(tuple, self.keys.tolist())), tuple(self.chosen), self.eps)
-            if self.chosen
-            else None
-        )
+        if not self.chosen:
+            return None
+        return _shortest_query(tuple(map(tuple, self.keys.tolist())), tuple(self.chosen), self.eps)
 
 
 @lru_cache(maxsize=8)  # a query that is dragged changes nothing of it

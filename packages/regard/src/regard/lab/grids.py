@@ -32,13 +32,7 @@ SCALES = ("1", "2", "5", "10", "20", "40", "60")
 ISOS, COUNTS = ("0.005", "0.01", "0.05", "0.1", "0.5"), ("2", "5", "10", "20")
 LENGTHS = ("10", "100", "1000", "10000")
 RANKS = 12  # per matrix
-TOUR = {
-    "keys",
-    "q",
-    "to",
-    "view",
-    "rank",
-}  # words in which the tour may leave what is held anyway
+TOUR = {"keys", "q", "to", "view", "rank"}  # words in which the tour may leave what is held anyway
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,14 +130,9 @@ def _end_lab(lab: Lab) -> None:
     lab.shutdown()
     lab.server_close()
     del _users[lab], _running[lab.hidden]
-    if not _running:
-        _end_background_tasks()
-
-
-def _end_background_tasks() -> None:
-    """End the processes in which pages open models and check claims; the next question starts them again."""
-    for page in pages().values():
-        page.close()
+    if not _running:  # the processes in which pages open models and check claims end; the next question starts others
+        for page in pages().values():
+            page.close()
 
 
 def close_all() -> None:

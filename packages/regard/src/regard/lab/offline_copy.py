@@ -38,7 +38,7 @@ from regard.web.access import refusal_page
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (async function|function|const|class) (\w+)", re.MULTILINE)
-COMMENT = re.compile(r"^ *(?://.*|/\*\*(?s:.)*?\*/)\n", re.MULTILINE)
+SPARE = re.compile(r"^ *(?:(?://.*|/\*\*(?s:.)*?\*/)\n)?", re.MULTILINE)  # comments, and what lines begin with
 LEFT = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
 NOT_HERE = re.compile(  # of the frame: what a copy has in its own files
     r'\s*(<link rel="modulepreload"[^>]*>|<script ((defer|type="module") src|id="cards").*?</script>)'
@@ -310,7 +310,7 @@ def bundle(names: Sequence[str]) -> str:
 def _add(name: str, done: dict[str, str]) -> None:
     if name in done:
         return
-    text = COMMENT.sub("", static_files()[name].read_text(encoding="utf-8"))
+    text = SPARE.sub("", static_files()[name].read_text(encoding="utf-8"))
     for _, source in IMPORT.findall(text):
         _add(_resolve_import(source, name), done)
     done[name] = f'modules["{name}"] = (() => {{\n{_body(text, name)}}})();'

@@ -77,13 +77,11 @@ class ListedRun:
         return f"{len(self.record.epochs)} of {self.record.settings.training.epochs}"
 
 
-def list_runs(folder: Path) -> list[ListedRun]:
-    """The runs in a folder, which may itself be a run or a comparison, and in its comparisons; newest first."""
-    return scan_runs(folder)[0]
-
-
 def scan_runs(folder: Path) -> tuple[list[ListedRun], list[str]]:
-    """The runs in a folder, and one sentence about each that cannot be read: it must not hide the others."""
+    """The runs in a folder, newest first, and one sentence about each that cannot be read: it must not hide the others.
+
+    The folder may itself be a run or a comparison, and may have comparisons in it.
+    """
     runs, damaged = [], []
     for path in sorted(_run_files(folder), key=lambda path: (-modification_time(path), str(path)))[:MOST]:
         try:

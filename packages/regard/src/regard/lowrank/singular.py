@@ -356,11 +356,10 @@ class Spectrum(Result):
         sigma, bound = readable(["$sigma_k$", "$||A||_F/sqrt(k)$"])
         head = f"{'k':>6}  {sigma:>12}  {bound:>14}  {'tail Frobenius':>14}  {'energy':>10}"
         return (
-            f"{self.name}: {m} x {n}, Frobenius norm {self.frobenius:.6g}, by {how[self.method]}.\n"
+            f"{self.name}: {m} x {n}, rank at least {self.rank_at_least} of {len(s)} (proved), effective rank "
+            f"{self.effective_rank:.4g} (entropy of the singular values), stable rank {self.stable_rank:.4g}.\n"
             f"Every singular value is within {at_most(self.error_bound, 2)} of the exact one (proved, all rounding "
-            f"included); at least {self.rank_at_least} of {len(s)} are positive.\n"
-            f"Effective rank (entropy of the singular values) {self.effective_rank:.4g}, stable rank "
-            f"{self.stable_rank:.4g}.\n"
+            f"included); by {how[self.method]}. Frobenius norm {self.frobenius:.6g}.\n"
             + "\n".join([head, *rows])
             + f"\nThe best rank k-1 has spectral error {sigma}; {bound} is never below it."
         )

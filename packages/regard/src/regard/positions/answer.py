@@ -123,7 +123,7 @@ def positions(
     effort: int = 10**9,
     progress: Progress | None = None,
 ) -> Positions:
-    """Are two positions equal, which two are nearest, how near.
+    """Are any two positions equal, which two are nearest, and how near?
 
     ||Phi_s - Phi_t||^2 = sum_i 4 sin^2((t - s) w_i / 2), w_i = base^(-2i/dim).
 

@@ -100,13 +100,11 @@ class Extraction(Result):
         )
 
     def _no(self) -> str:
+        shared = f"No: the spans share {self.common} dimension{'s' * (self.common != 1)}"
         if self.witness is None:
-            return f"No: the spans share {self.common} dimension(s)."
+            return f"{shared}."
         vector = np.array2string(self.witness.vector, precision=6, threshold=8, edgeitems=3)
-        return (
-            f"No: the spans share {self.common} dimension(s), among them {vector}, which M would have to send both to "
-            f"itself and to 0."
-        )
+        return f"{shared}, among them {vector}, which M would have to send both to itself and to 0."
 
     def figure(self) -> Figure | None:
         """The plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise.

@@ -27,7 +27,7 @@ from regard.lab.page import mathml
 from regard.lab.pages import claims as claims_page
 from regard.lab.pages import order, rank, translator
 from regard.lab.pages.claims import draw_svg, themed_svg
-from regard.lab.run_list import run_numbers, scan_runs_with_example
+from regard.lab.run_list import run_numbers, scan_runs, scan_runs_with_example
 from regard.lab.server import Lab
 from regard.lab.state import State
 from regard.notation import latex_lines, pieces
@@ -305,7 +305,7 @@ def test_scores_of_a_comparison_and_its_runs_are_seen(tmp_path, runs):
     (place / "scores").mkdir()
     (place / "runs" / "learned-seed0").symlink_to(runs / "toy")
     (place / "scores" / "learned-seed0.json").write_text('{"all": {"bleu": 12.5}}')
-    (run,) = translator.list_runs(tmp_path)
+    (run,) = scan_runs(tmp_path)[0]
     assert (run.name, run.label) == ("vectors/runs/learned-seed0", "vectors/learned-seed0")
     assert (run.bleu, run.record.finished, run.epoch_progress) == (12.5, True, "2 of 2")
 
@@ -313,9 +313,9 @@ def test_scores_of_a_comparison_and_its_runs_are_seen(tmp_path, runs):
 def test_the_lab_may_be_started_in_a_comparison_or_in_a_run_itself(tmp_path, runs):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "learned-seed0").symlink_to(runs / "toy")
-    (inside,) = translator.list_runs(tmp_path)
+    (inside,) = scan_runs(tmp_path)[0]
     assert (inside.name, inside.label) == ("runs/learned-seed0", "learned-seed0")
-    (itself,) = translator.list_runs(runs / "toy")
+    (itself,) = scan_runs(runs / "toy")[0]
     assert (itself.name, itself.label, itself.epoch_progress) == (".", "toy", "2 of 2")
 
 
@@ -335,7 +335,7 @@ def test_a_damaged_run_does_not_hide_the_others(tmp_path, runs):
     (tmp_path / "pipe" / "log.jsonl").unlink()
     os.mkfifo(tmp_path / "pipe" / "log.jsonl")
     shutil.copytree(runs / "toy", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-    there, damaged = translator.scan_runs(tmp_path)
+    there, damaged = scan_runs(tmp_path)
     assert [run.name for run in there] == ["whole"]
     assert len(damaged) == len(bent) + 3
     for words in ("lacks or does not know", "'8'", "pipe or a device", "is a folder, not", "is not UTF-8; rename it"):

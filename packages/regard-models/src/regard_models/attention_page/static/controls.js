@@ -13,7 +13,7 @@ const KINDS = [
 export const KEYS = [
   ["← →", "the head before, the head after"],
   ["↑ ↓", "the layer before, the layer after"],
-  ["m  l", "heat map, lines"],
+  ["m  l  q", "heat map, lines, query times key"],
   ["w  i", "weights, influence"],
   ["a", "lines: all heads, or the chosen one only"],
   ["n  b", "pin the next word, the one before"],
@@ -37,6 +37,7 @@ export function makeControls(store, { set, act }) {
     [
       ["map", "Map", "heat map (m)"],
       ["lines", "Lines", "lines from words to words (l)"],
+      ["scores", "q·k", "query times key, entry by entry (q)"],
     ],
     (word) => set({ view: word }),
   );
@@ -119,6 +120,7 @@ export function makeControls(store, { set, act }) {
 
   function show(state, { layer: chosen, rows, columns, tone }) {
     view.show(state.view);
+    view.setEnabled("scores", store.hasVectors(state.layer, state.place), "the queries and keys are not on this page");
     measure.show(state.measure);
     measure.setEnabled("influence", chosen.norms, why);
     const visible = store.layers
@@ -195,7 +197,7 @@ export function makeHelp() {
   const whole = element(
     "dialog",
     { class: "look-help" },
-    element("h2", {}, "Keys"),
+    element("h2", {}, "Keyboard"),
     element("table", {}, element("tbody", {}, ...rows)),
     element("p", {}, mouse),
     close,

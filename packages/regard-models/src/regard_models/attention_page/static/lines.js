@@ -8,8 +8,8 @@ const LEAST = 12,
   LEVELS = 24,
   ENOUGH = 4000,
   BINS = 2048,
-  HEAD = 26,
   MARGIN = 12;
+export const HEAD = 26; // the height of what stands above the words
 
 /** Where everything is. The height grows with the words. */
 export function layLines({ width, height, rows, columns, queries, keys, count }) {
@@ -116,7 +116,7 @@ export function drawLines(pen, at, { chosen, heads, measure, tone, queries, keys
   drawSide(pen, at, { side: "key", words: keys, range: at.columns, focus, theme, y });
 }
 
-function drawSide(pen, at, { side, words, range, focus, theme, y }) {
+export function drawSide(pen, at, { side, words, range, focus, theme, y }) {
   const left = side === "query",
     x = left ? at.x1 - at.blocks - 8 : at.x2 + at.blocks + 8,
     [top, bottom] = pen.band;

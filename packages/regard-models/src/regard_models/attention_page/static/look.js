@@ -8,6 +8,7 @@ import { chosenLines, drawLines, layLines, wordOnLines } from "./lines.js";
 import { digits, element, save } from "./parts.js";
 import { CanvasPen, SvgPen } from "./pens.js";
 import { makeReadings } from "./readings.js";
+import { drawScores, layScores, sentenceOnScores } from "./scores.js";
 import { Store } from "./streams.js";
 
 const MANY = 600; // words on a side of the lines
@@ -49,6 +50,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   // What the state means
 
   const layerNow = () => store.layers[state.layer];
+  /** What is drawn: the map, where a head has no queries and keys to show. */
+  const viewNow = () => (state.view === "scores" && !store.hasVectors(state.layer, state.place) ? "map" : state.view);
   const queries = () => facts.words[layerNow().queries];
   const keys = () => facts.words[layerNow().keys];
 
@@ -59,13 +62,13 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     const known = state.views.get(side + words);
     if (known) return known;
     const [from, to] = layer.wide ? layer[side] : [0, layer.shape[side === "rows" ? 0 : 1]];
-    return state.view === "lines" ? [from, Math.min(to, from + MANY)] : [from, to];
+    return viewNow() === "map" ? [from, to] : [from, Math.min(to, from + MANY)];
   }
 
   function setPart(side, [from, to]) {
     const layer = layerNow(),
       length = layer.shape[side === "rows" ? 0 : 1];
-    const size = Math.max(1, Math.min(Math.round(to - from), length, state.view === "lines" ? MANY : length));
+    const size = Math.max(1, Math.min(Math.round(to - from), length, viewNow() === "map" ? length : MANY));
     const first = Math.max(0, Math.min(Math.round(from), length - size));
     state.views.set(side + (side === "rows" ? layer.queries : layer.keys), [first, first + size]);
   }
@@ -133,7 +136,7 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
           "PNG",
         ),
         outerTheme ? null : themeButton,
-        element("button", { type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: act.help }, "?"),
+        element("button", { type: "button", title: "What the keyboard does (?)", "aria-label": "What the keyboard does", onclick: act.help }, "?"),
       ),
     ),
     controls.tools,
@@ -219,7 +222,7 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   function colours() {
     const style = getComputedStyle(root),
       of = (name) => style.getPropertyValue("--look-" + name).trim();
-    return Object.fromEntries(["ink", "soft", "grid", "line", "paper", "accent"].map((name) => [name, of(name)]));
+    return Object.fromEntries(["ink", "soft", "grid", "line", "paper", "accent", "blue"].map((name) => [name, of(name)]));
   }
 
   // Changes
@@ -356,7 +359,6 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   }
 
   function layOut() {
-    const layer = layerNow();
     const width = Math.max(300, stage.clientWidth - 2),
       room = innerHeight - stage.getBoundingClientRect().top - scrollY - 40;
     const sizes = {
@@ -368,14 +370,15 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
       keys: keys(),
       count: state.lit.size,
     };
-    return state.view === "map" ? layMap(sizes, layer) : layLines(sizes);
+    return { map: layMap, lines: layLines, scores: layScores }[viewNow()](sizes);
   }
 
   /** How the view is drawn with a pen, and what is said about it. */
   function view(where, paper = false) {
-    if (state.view === "map") {
+    if (viewNow() !== "lines") {
       const what = { ...scene(), paper };
-      return { draw: (pen) => drawMap(pen, where, what), cut: "" };
+      if (viewNow() === "map") return { draw: (pen) => drawMap(pen, where, what), cut: "" };
+      return { draw: (pen) => drawScores(pen, where, what), cut: sentenceOnScores(what.head) };
     }
     const what = { ...scene(), tone: sharedTone(), paper },
       chosen = chosenLines(where, what),
@@ -392,11 +395,11 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     const mine = ++turn;
     root.dataset.busy = "yes";
     const layer = layerNow();
-    const places = state.view === "map" ? [state.place] : [...state.lit].sort((a, b) => a - b);
+    const places = viewNow() === "lines" ? [...state.lit].sort((a, b) => a - b) : [state.place];
     const read = await Promise.all(places.map((place) => store.head(state.layer, place)));
     if (mine !== turn) return; // something newer is under way
     heads = read;
-    chips.show(layer, state.lit, facts.colours, state.view === "lines");
+    chips.show(layer, state.lit, facts.colours, viewNow() === "lines");
     controls.show(state, {
       layer,
       rows: part("rows"),
@@ -406,14 +409,14 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     at = layOut();
     paintStage();
     drawGrid();
-    root.dataset.drawn = [state.view, state.layer, state.place, measureOf(layer), [...state.lit].join("+")].join(" ");
+    root.dataset.drawn = [viewNow(), state.layer, state.place, measureOf(layer), [...state.lit].join("+")].join(" ");
     root.dataset.busy = "no";
   }
 
   function paintStage() {
     const now = view(at),
       layer = layerNow();
-    const tiles = fittingTiles(state.view === "map" ? at.height : TILE);
+    const tiles = fittingTiles(viewNow() === "map" ? at.height : TILE);
     over.style.width = at.width + "px";
     over.style.height = at.height + "px";
     const above = base.getBoundingClientRect().top;
@@ -456,7 +459,8 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   }
 
   function drawGrid() {
-    const look = [state.measure, state.reach, state.curve, state.slid, theme(), pictures.filter(Boolean).length].join();
+    const { ink } = colours(); // none until the styles are there
+    const look = [state.measure, state.reach, state.curve, state.slid, ink, pictures.filter(Boolean).length].join();
     const now = [look, state.layer, state.place, state.kind, grid.whole.clientWidth].join();
     if (now === drawGrid.last) return;
     drawGrid.last = now;
@@ -473,12 +477,12 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
 
   /** What is under the pointer, or pinned: a cross on the map, and the list beside it. */
   function point(cell = over.matches(":hover") ? state.cell : null) {
-    const used = state.view === "map"; // over lines nothing is drawn, and a canvas as large as theirs takes time
+    const used = viewNow() === "map"; // over lines nothing is drawn, and a canvas as large as theirs takes time
     const pen = new CanvasPen(over, used ? at.width : 1, used ? at.height : 1, devicePixelRatio || 1);
     if (cell && (cell.query >= at.rows[1] || cell.key >= at.columns[1])) cell = null;
     const ink = accent(),
       focus = cell ? { side: "query", place: cell.query } : focusNow();
-    if (state.view === "map") {
+    if (viewNow() === "map") {
       const row = (place) => [at.x - 1, at.y + (place - at.rows[0]) * at.cell, at.w + 2, at.cell];
       const column = (place) => [at.x + (place - at.columns[0]) * at.cell, at.y - 1, at.cell, at.h + 2];
       const inside = (side, place) => place >= at[side][0] && place < at[side][1];
@@ -489,7 +493,7 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
         pen.frame(...(focus.side === "query" ? row : column)(focus.place), ink, 2);
       }
     }
-    const head = state.view === "map" ? heads[0] : (heads.find((one) => one.place === state.place) ?? heads[0]);
+    const head = viewNow() === "map" ? heads[0] : (heads.find((one) => one.place === state.place) ?? heads[0]);
     const pinned = focus && state.pinned && focus.side === state.pinned.side && focus.place === state.pinned.place;
     readings.show({
       head,
@@ -528,31 +532,31 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     const box = over.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
-  const wordAt = (x, y) => (state.view === "map" ? wordOnMap(at, x, y) : wordOnLines(at, x, y));
+  const wordAt = (x, y) => (viewNow() === "map" ? wordOnMap(at, x, y) : wordOnLines(at, x, y));
 
   over.addEventListener("pointermove", (event) => {
     if (!at || !heads.length) return;
     const [x, y] = spot(event);
     if (band) return drawBand(x, y);
     const word = wordAt(x, y),
-      cell = state.view === "map" ? placeOnMap(at, x, y) : null;
+      cell = viewNow() === "map" ? placeOnMap(at, x, y) : null;
     over.style.cursor = word ? "pointer" : cell ? "crosshair" : "default";
     const changed = JSON.stringify(word) !== JSON.stringify(state.hover);
     state.hover = word;
     state.cell = cell;
     showTip(cell, x, y);
-    if (changed && state.view === "lines") paintStage();
+    if (changed && viewNow() !== "map") paintStage();
     else point(cell);
   });
   over.addEventListener("pointerleave", () => {
     tip.hidden = true;
     const had = state.hover;
     state.hover = state.cell = null;
-    if (at && heads.length) had && state.view === "lines" ? paintStage() : point();
+    if (at && heads.length) had && viewNow() !== "map" ? paintStage() : point();
   });
   over.addEventListener("pointerdown", (event) => {
     const [x, y] = spot(event),
-      cell = state.view === "map" && placeOnMap(at, x, y);
+      cell = viewNow() === "map" && placeOnMap(at, x, y);
     if (cell && event.button === 0) {
       band = { x, y, cell };
       over.setPointerCapture(event.pointerId);
@@ -571,14 +575,14 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     setPart("columns", [Math.min(began.cell.key, end.key), Math.max(began.cell.key, end.key) + 1]);
     draw();
   });
-  over.addEventListener("dblclick", () => state.view === "map" && zoom(0));
+  over.addEventListener("dblclick", () => viewNow() === "map" && zoom(0));
   over.addEventListener(
     "wheel",
     (event) => {
       if (!event.ctrlKey && !event.metaKey) return; // a plain wheel scrolls the page
       event.preventDefault();
       const [x, y] = spot(event),
-        cell = state.view === "map" ? placeOnMap(at, x, y) : null;
+        cell = viewNow() === "map" ? placeOnMap(at, x, y) : null;
       zoom(event.deltaY > 0 ? 1.25 : 0.8, cell && { rows: cell.query, columns: cell.key });
     },
     { passive: false },
@@ -602,10 +606,11 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     ArrowDown: () => move(1, 0),
     m: () => set({ view: "map" }),
     l: () => set({ view: "lines" }),
+    q: () => store.hasVectors(state.layer, state.place) && set({ view: "scores" }),
     w: () => set({ measure: "weights" }),
     i: () => hasInfluence() && set({ measure: "influence" }),
     a: () => {
-      if (state.view === "lines") light("all");
+      if (viewNow() === "lines") light("all");
     },
     n: () => pinNext(1),
     b: () => pinNext(-1),
@@ -642,7 +647,7 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
     " · head " +
     heads.map((head) => head.number).join(", ") +
     " · " +
-    measureOf(layerNow());
+    (viewNow() === "scores" ? "q·k" : measureOf(layerNow()));
   const fileName = (ending) =>
     (facts.title
       .replace(/[^\p{L}\p{N}]+/gu, "-")

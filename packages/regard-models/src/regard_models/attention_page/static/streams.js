@@ -24,9 +24,19 @@ async function inflate(letters) {
   return whole;
 }
 
+/** Numbers of 16 bits (IEEE's binary16, all of them finite) as they are. */
+function fromHalves(bytes) {
+  return Float32Array.from(new Uint16Array(bytes.buffer), (half) => {
+    const power = (half >> 10) & 31,
+      rest = (half & 1023) / 1024;
+    const size = power ? 2 ** (power - 15) * (1 + rest) : 2 ** -14 * rest;
+    return half & 0x8000 ? -size : size;
+  });
+}
+
 /** One head: rows x columns of codes (the stored part of queries x keys), and the largest weight of every row. */
 export class Head {
-  constructor(layer, place, bytes, norms, wide) {
+  constructor(layer, place, bytes, norms, wide, vectors) {
     this.layer = layer;
     this.place = place;
     this.number = layer.heads[place];
@@ -38,6 +48,16 @@ export class Head {
     this.codes = bytes.subarray(4 * count);
     this.norms = norms; // of every key, also of those outside
     this.wide = wide; // {codes, size}: all of the head in blocks, where only a part is stored in full
+    this.vectors = vectors; // of every query, then of every key; null where they are not stored
+    this.width = vectors && vectors.length / (layer.shape[0] + layer.shape[1]);
+  }
+
+  query(place) {
+    return this.vectors.subarray(place * this.width, (place + 1) * this.width);
+  }
+
+  key(place) {
+    return this.query(this.layer.shape[0] + place);
   }
 
   holds(query, key) {
@@ -95,14 +115,20 @@ export class Store {
 
   async read(number, place) {
     const layer = this.layers[number];
-    const [bytes, norms, wide] = await Promise.all([
+    const [bytes, norms, wide, vectors] = await Promise.all([
       inflate(this.letters("head-" + number + "-" + place)),
       layer.norms ? this.normsOf(number) : null,
       layer.wide ? inflate(this.letters("wide-" + number + "-" + place)) : null,
+      this.hasVectors(number, place) ? inflate(this.letters("vectors-" + number + "-" + place)).then(fromHalves) : null,
     ]);
     const keys = layer.shape[1];
     const own = norms?.subarray(place * keys, (place + 1) * keys);
-    return new Head(layer, place, bytes, own, wide && { codes: wide, size: layer.wide });
+    return new Head(layer, place, bytes, own, wide && { codes: wide, size: layer.wide }, vectors);
+  }
+
+  /** Whether the page has the queries and keys of a head. */
+  hasVectors(number, place) {
+    return this.facts.vectors.includes("vectors-" + number + "-" + place);
   }
 
   async normsOf(number) {

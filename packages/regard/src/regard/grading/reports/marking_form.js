@@ -27,6 +27,11 @@ const ticks = (item) => mark(item).ticks || null;
 const isOverruled = (item) => mark(item).points !== undefined;
 const isDecided = (item) => Boolean(ticks(item)) || isOverruled(item);
 
+/** The answer; prose without the line breaks of a narrow editor, which would stand in the middle of our lines. */
+function shownAnswer(item) {
+  return item.checklist.length ? item.answer.replace(/(.{60,})\n(?=[^\s\d#*+>|-])/g, "$1 ") : item.answer;
+}
+
 function show() {
   const item = data.items[at],
     set = ticks(item) || item.checklist.map(() => false),
@@ -37,7 +42,7 @@ function show() {
   byId("text").textContent = item.text;
   byId("check").textContent = item.check || "";
   byId("check").hidden = !item.check;
-  byId("answer").textContent = item.answer || "(nothing was found for this question)";
+  byId("answer").textContent = shownAnswer(item) || "(nothing was found for this question)";
   byId("answer").classList.toggle("code", Boolean(item.code && item.answer));
   byId("answer").hidden = Boolean(item.pages) && !item.answer;
   showPages(item);

@@ -172,10 +172,9 @@ def _numbers(verdict: JsonObject | None) -> tuple[Number, ...]:
 def _say(claim: Claim, show: str, verdict: JsonObject | None) -> tuple[str, ...]:
     if show == "picture":
         count = len(claim.readings)
-        several = (
-            f"can be read in {count} ways, each with its verdict" if count > 1 else "has one reading and one verdict"
-        )
-        return (f"The statement {several}: guess, then check.",)
+        if count > 1:
+            return (f"The statement can be read in {count} ways, each with its verdict: guess, then check.",)
+        return ("The statement has one reading and one verdict: guess, then check.",)
     if verdict is None:
         return ("Checking …",)
     if verdict["asked"]:

@@ -176,7 +176,7 @@ def _say(setup: CopySetup, shortest: Design | str | None) -> tuple[str, ...]:
     if shortest.norm == 0:
         first = f"The zero query already gives {task} {_required_share(setup)} {checked}."
     if shortest.textbook is None:
-        return (first, "The textbook has none here: its keys are orthonormal, or of length 1 and at least 1 apart.")
+        return (first, "The textbook has no query here: its keys are orthonormal, or unit vectors at least 1 apart.")
     longer = "" if not shortest.norm else f", {shortest.textbook.norm / shortest.norm:.3g} times as long"
     return (first, f"The textbook's, {shortest.textbook.name}, has norm {shortest.textbook.norm:.4g}{longer}.")
 
@@ -234,8 +234,8 @@ def _python(setup: CopySetup, answers: bool) -> str:
         "from regard import attend, design" if answers else "from regard import attend",
         f"keys = {setup.keys.tolist()}",
         f"query = {setup.vector.tolist()}",
+        "print(attend(query, keys, keys).weights.tolist())",
     ]
-    lines.append("print(attend(query, keys, keys).weights.tolist())")
     if not answers:
         return "\n".join(lines)
     if setup.chosen:
@@ -245,11 +245,11 @@ def _python(setup: CopySetup, answers: bool) -> str:
 
 def _shell(setup: CopySetup, answers: bool) -> str:
     keys, lines = format_rows(setup.keys.tolist()), []
-    if setup.chosen:
+    if answers and setup.chosen:
         verb, chosen = "copy" if len(setup.chosen) == 1 else "share", " ".join(map(str, setup.chosen))
         lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(setup.eps)} --details')
-    lines.append(f'regard design ceiling --keys "{keys}" --all-rows')
-    lines = lines if answers else []
+    if answers:
+        lines.append(f'regard design ceiling --keys "{keys}" --all-rows')
     code = f"from regard import attend; k = {setup.keys.tolist()}; print(attend({setup.vector.tolist()}, k, k).weights)"
     return "\n".join([*lines, f'python -c "{code}"'])
 

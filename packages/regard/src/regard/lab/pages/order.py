@@ -228,12 +228,9 @@ def _numbers(setup: OrderSetup, outputs: Outputs, positions: Positions | str) ->
     ]
     if not isinstance(positions, str) and positions.distance is not None:
         nearest = sum(positions.distance) / 2
-        numbers.append(Number(name="nearest", label=_nearest_label(setup), value=nearest, form=".6g"))
+        label = "nearest two positions" if setup.format == "real" else f"nearest two in {setup.format}"
+        numbers.append(Number(name="nearest", label=label, value=nearest, form=".6g"))
     return tuple(numbers)
-
-
-def _nearest_label(setup: OrderSetup) -> str:
-    return "nearest two positions" if setup.format == "real" else f"nearest two in {setup.format}"
 
 
 def _say(setup: OrderSetup, outputs: Outputs, positions: Positions | str) -> tuple[str, ...]:

@@ -20,10 +20,8 @@ from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.run_list import (
     ListedRun,
     known_words,
-    list_runs,
     modification_time,
     run_numbers,
-    scan_runs,
     scan_runs_with_example,
 )
 from regard.lab.state import State
@@ -37,8 +35,6 @@ from regard.web.background_tasks import BackgroundTasks
 if TYPE_CHECKING:
     from regard.translator.decoding.sentence_attention import NumpyRun
     from regard.translator.engines.run import Run
-
-__all__ = ["PAGE", "list_runs", "scan_runs"]
 
 NAMED = 5  # runs that cannot be read
 DRAWN = 6  # runs in one chart: as many as colours tell apart
@@ -212,7 +208,7 @@ def _numbers(run: ListedRun, said: JsonObject | None) -> tuple[Number, ...]:
 
 _NO_OWN = (
     "There is no run in {folder} yet: this is the small translator that comes with the package. Train one of your own "
-    "with the last of the lines below, and watch it here."
+    "with the last line under Shell, and watch it here."
 )
 
 
@@ -274,11 +270,9 @@ def _shell(folder: Path, drawn: list[ListedRun], run: ListedRun, text: str) -> s
     lines = [f"regard translator translate {given} {shlex.quote(text)} --cut"] if text else []
     finished = [shlex.quote(one.folder_argument) for one in drawn if one.epochs]
     lines.append(f"regard translator report {' '.join(finished or [given])} --out report.html")
-    return "\n".join([*lines, *([_train_command(folder)] if all(one.is_from_package for one in drawn) else [])])
-
-
-def _train_command(folder: Path) -> str:
-    return f"regard translator train --out {shlex.quote(str(folder / 'first'))}"
+    if all(one.is_from_package for one in drawn):
+        lines.append(f"regard translator train --out {shlex.quote(str(folder / 'first'))}")
+    return "\n".join(lines)
 
 
 # a task, in a process of its own, unless the run is the package's --------------------------------------------------

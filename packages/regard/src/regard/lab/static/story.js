@@ -209,8 +209,8 @@ function noise() {
       picture.dots(row(1, -0.45), { class: "dots two", "data-mark": "two" }),
       picture.text([-1.22, 0.74], "one head", { class: "label" }),
       picture.text([-1.22, -0.16], "two heads, averaged", { class: "label" }),
-      picture.text([-1.1, -0.84], "v_b", { class: "label" }),
-      picture.text([1.0, -0.84], "v_a", { class: "label" }),
+      picture.text([-1.22, -0.84], "second value", { class: "label" }),
+      picture.text([0.82, -0.84], "first value", { class: "label" }),
     ]);
     const far = (which) => Math.round(places[which].filter((x) => Math.abs(x) > 0.8).length / 4);
     fill(words, [`of 400 draws, one head lands on one value in ${far(0)} %, two heads in ${far(1)} %`]);
@@ -221,8 +221,9 @@ function noise() {
 /** A square of numbers between 0 and 1 as shades, with names at its rows and columns. */
 function shades(numbers, { rows, columns = rows, hot = () => false, label }) {
   const cell = 300 / Math.max(rows.length, columns.length);
+  const [left, above] = rows.some(Boolean) ? [84, 84] : [2, 2]; // room for the names
   const svg = shape("svg", {
-    viewBox: `-84 -84 ${columns.length * cell + 120} ${rows.length * cell + 90}`,
+    viewBox: `${-left} ${-above} ${columns.length * cell + left + 36} ${rows.length * cell + above + 6}`,
     role: "img",
     "aria-label": label,
   });
@@ -310,8 +311,8 @@ function rank(data) {
     const error = values[k] ?? 0;
     fill(words, [
       `rank ${k}: `,
-      element("span", { "data-mark": "error" }, `error σ_${k + 1} = ${digits(error, 3)}`),
-      `, at most ‖A‖_F/√${k + 1} = ${digits(size / Math.sqrt(k + 1), 3)}`,
+      element("span", { "data-mark": "error" }, `error ${digits(error, 3)}`),
+      `, at most the Frobenius norm / √${k + 1} = ${digits(size / Math.sqrt(k + 1), 3)}`,
     ]);
   };
   return [holder, slide({ label: "rank", mark: "rank", least: 1, most: values.length - 1, value: 3 }, draw), words];

@@ -247,7 +247,7 @@ def _bootstrap(bootstrap: Bootstrap) -> Html:
     return join(tables.table([*_DIFFERENCE, "p", "p, corrected"], rows, numbers=3), tables.paragraph(note, "lead"))
 
 
-_DIFFERENCE = ["measure", "", "verdict", "difference", "95 % interval"]
+_DIFFERENCE = ["measure", "pair", "verdict", "difference", "95 % interval"]
 
 
 def _difference_cells(

@@ -58,7 +58,7 @@ EXAMPLES = {
     "noise example": [""],
     "noise optimise": ["model.toml"],
     "noise study": ["model.toml --queries 1,0"],
-    "positions": ["--dim 8 --length 9", "--dim 8 --length 9 --plot a.svg"],
+    "positions": ["--dim 8 --length 9", "--dim 8 --length 9 --plot a.svg", "--dim 8 --length 9 --library torch"],
     "subspace extract": ['"1,0" "0,1"', '"1,0,0" "0,1,0" --plot a.svg'],
     "symmetry": ["layer.py:layer --length 5", "with_torch.py:layer --length 5"],
     "translator compare": ["builtin --with learned,word2vec:train", "run run"],

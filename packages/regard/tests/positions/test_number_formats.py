@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.positions import Table, first_collision, positions, round_to
+from regard.positions.number_formats import implementation
 from regard.positions.rows import _repeated_indices
 
 SHAPES = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133), "float16": (11, -24)}
@@ -75,9 +76,9 @@ def test_torch_rounds_bfloat16_alike() -> None:
 
 
 def test_reference_sine_of_a_float_is_correctly_rounded() -> None:
-    table = Table(2, "float32", "float32")
+    table = Table(2, "float32", "float32", "reference")
     t = np.array([0, 1, 22, 355, 103993, 10838702, 16777215], dtype=np.uint64)
-    sines, cosines = table.pair(0, t)
+    sines, cosines, _ = table.pair(0, t)
     with flint.ctx.workprec(300):
         for k, at in enumerate(t.tolist()):
             for value, ball in ((sines[k], flint.arb(at).sin()), (cosines[k], flint.arb(at).cos())):
@@ -98,13 +99,17 @@ def test_repeated_keeps_every_member(values: list[int]) -> None:
 @pytest.mark.parametrize("through", ["real", "native", "float32"])
 @pytest.mark.parametrize("dim", [2, 6])
 def test_first_collision_against_all_pairs(dim: int, through: str, form: str) -> None:
-    table = Table(dim, form, through)
-    assert first_collision(table, 750) == slow_first(table.rows(np.arange(750)))
+    table = Table(dim, form, through, "reference")
+    assert first_collision(table, 750).pair == slow_first(table.rows(np.arange(750)))
 
 
-def test_known_first_pairs() -> None:
+@pytest.mark.parametrize("library", ["reference", "numpy", "torch"])
+def test_known_first_pairs(library: str) -> None:
+    if library == "torch":
+        pytest.importorskip("torch")
+
     def first(dim: int, form: str, through: str) -> tuple[int, int] | None:
-        return first_collision(Table(dim, form, through), 200_000)
+        return first_collision(Table(dim, form, through, library), 200_000).pair
 
     assert first(2, "bfloat16", "float32") == (1, 711)
     assert first(2, "float16", "float32") == (2, 712)
@@ -121,6 +126,7 @@ def test_known_first_pairs() -> None:
 def test_float32_first_pair_up_to_two_to_the_24() -> None:
     found = positions(dim=2, length=2**24, format="float32")
     assert found.equal == (1804, 10840506)
+    assert found.in_doubt > 0
     rows = Table(2, "float32").rows([1804, 10840506])
     assert rows[0].tobytes() == rows[1].tobytes()
 
@@ -129,7 +135,7 @@ def test_float32_first_pair_up_to_two_to_the_24() -> None:
 def test_spacing_proves_what_the_search_finds() -> None:
     proved = positions(dim=16, length=3000, format="bfloat16")
     assert "Proof: equal rows would be within" in proved.reasons[0]
-    assert first_collision(Table(16, "bfloat16"), 3000) is None
+    assert first_collision(Table(16, "bfloat16"), 3000).pair is None
     far = positions(dim=64, length=10**6, format="float64")
     assert far.answer
 
@@ -149,7 +155,7 @@ def test_nearest_in_a_format_is_over_all_pairs(dim: int, length: int, form: str)
 
 def test_native_nearest_is_over_all_pairs() -> None:
     found = positions(dim=6, length=200, format="bfloat16", through="native")
-    rows = Table(6, "bfloat16", "native").rows(np.arange(200))
+    rows = Table(6, "bfloat16", "native", "reference").rows(np.arange(200))
     squares = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
     squares[np.tril_indices(200)] = np.inf
     assert found.distance is not None
@@ -157,8 +163,10 @@ def test_native_nearest_is_over_all_pairs() -> None:
 
 
 def test_words() -> None:
+    assert implementation("float32", "numpy") == f"numpy {np.__version__}"
+    assert implementation("real", "numpy").startswith("correctly rounded")
     with pytest.raises(InputError, match="float16 ends at 65504"):
-        Table(2, "float16", "native").rows([70000])
+        Table(2, "float16", "native", "reference").rows([70000])
     text = str(positions(dim=4, length=300, format="bfloat16", through="native"))
     assert "positions 256 and 257 are bit for bit the same" in text
     assert "every step computed in the format" in text

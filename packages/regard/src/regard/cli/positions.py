@@ -16,6 +16,9 @@ def positions(
     format: Annotated[str, typer.Option(help="real, float64, float32, bfloat16 or float16.")] = "real",
     kind: Annotated[str | None, typer.Option(help="sinusoidal (default), rotary or learned.")] = None,
     table: Annotated[str | None, typer.Option(help="Learned positions: an array file, one per row.")] = None,
+    library: Annotated[
+        str, typer.Option(help="Which sine function: reference (correctly rounded), numpy or torch.")
+    ] = "reference",
     base: Annotated[float, typer.Option(help="Frequencies are base^(-2i/dim).")] = 10000,
     plot: Plot = None,
     details: Details = False,
@@ -40,6 +43,7 @@ def positions(
         length=length,
         format=format,
         kind=kind,
+        library=library,
         base=base,
         progress=Progress("positions"),
     )

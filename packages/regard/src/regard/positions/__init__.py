@@ -17,9 +17,10 @@ from regard.positions.answer import Positions, positions
 from regard.positions.encodings import Differences, differences, frequencies, rotate, sinusoidal
 from regard.positions.nearest import Nearest, convergents, distance, nearest_offset
 from regard.positions.number_formats import Table, round_to
-from regard.positions.rows import first_collision, first_equal_rows, nearest_rows
+from regard.positions.rows import Collision, first_collision, first_equal_rows, nearest_rows
 
 __all__ = [
+    "Collision",
     "Differences",
     "Nearest",
     "Positions",

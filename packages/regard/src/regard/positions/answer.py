@@ -18,19 +18,21 @@ from regard.files import check_target
 from regard.pictures import ENDINGS, save
 from regard.positions.encodings import Differences, check_base, check_dim, check_length, differences, is_odd, sinusoidal
 from regard.positions.nearest import Nearest, nearest_offset
-from regard.positions.number_formats import Table, check_way, round_to
+from regard.positions.number_formats import Table, check_way, implementation, round_to
 from regard.positions.pictures import sketch
 from regard.positions.rows import (
     Pair,
     PairSearch,
-    search_among_rows,
+    can_hold,
+    first_equal_rows,
+    nearest_rows,
     search_in_format,
     search_in_odd_dimension,
     search_in_real,
 )
 from regard.progress import Progress
 from regard.results import Result
-from regard.written_numbers import at_most, between
+from regard.written_numbers import at_most, between, in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,10 +40,14 @@ if TYPE_CHECKING:
 KINDS = ("sinusoidal", "rotary", "learned")
 _WAY_WORDS = {
     "real": "every number rounded once from its real value",
+    "float64": "computed in float64, then cast",
     "float32": "computed in float32, then cast",
     "native": "every step computed in the format",
 }
+
 DRAWN = 1000  # rows of an odd dimension in the picture
+
+LARGEST = 1e140  # of a learned table, whose distances are measured
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,11 +59,13 @@ class Positions(Result):
     length: int
     format: str
     through: str
+    implementation: str
     distinct: bool
     equal: Pair | None  # the pair of equal positions whose larger one is smallest
     nearest: Pair | None
     distance: tuple[float, float] | None  # the nearest two are at a distance between these
     searched: int  # positions within which `nearest` is the nearest
+    in_doubt: int  # roundings that needed rigorous balls
     reasons: tuple[str, ...]
     records: tuple[tuple[int, float], ...]  # real arithmetic: offsets nearer than all smaller ones
     differences: Differences | None
@@ -83,8 +91,10 @@ class Positions(Result):
 
     def details(self) -> str:
         """How the numbers come about."""
-        sines = "Sine and cosine: correctly rounded (where float64 leaves a doubt, with as many digits as it takes).\n"
-        return sines * (self.format != "real" and self.kind != "learned") + "Positions are counted from 0."
+        lines = []
+        if self.format != "real" and self.kind != "learned":
+            lines.append(f"Sine and cosine: {self.implementation}.")
+        return "\n".join([*lines, "Positions are counted from 0."])
 
     def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the picture to a file; collisions are looked for among more positions than ``figure`` has time for."""
@@ -119,6 +129,7 @@ def positions(
     format: str = "real",
     kind: str | None = None,
     through: str = "real",
+    library: str = "reference",
     base: float = 10000,
     effort: int = 10**9,
     progress: Progress | None = None,
@@ -134,8 +145,8 @@ def positions(
 
     Arguments: ``table`` holds learned positions, one per row, instead of ``dim`` and ``length``; ``format`` is
     real, float64, float32, bfloat16 or float16; ``kind`` is sinusoidal, rotary (distances are then Frobenius
-    norms of R_s - R_t, sqrt(2) times the others) or learned; ``through`` says how the numbers come about
-    (:mod:`regard.positions.number_formats`).
+    norms of R_s - R_t, sqrt(2) times the others) or learned; ``through`` and ``library`` say how the numbers
+    come about (:mod:`regard.positions.number_formats`).
 
     >>> found = positions(dim=2, length=1000)
     >>> found.distinct, found.nearest, round(found.distance[0], 8)
@@ -144,7 +155,7 @@ def positions(
     (1, 711)
     """
     kind = kind or ("sinusoidal" if table is None else "learned")
-    _check(kind, format, through, effort)
+    _check(kind, format, through, library, effort)
     if kind == "learned":
         return _learned_positions(table, dim, length, format, progress)
     if table is not None:
@@ -152,19 +163,25 @@ def positions(
     if dim is None or length is None:
         raise InputError(f"{kind} positions need a dimension and a length; give both dim and length.")
     if kind == "sinusoidal" and is_odd(dim):
-        alone = Table(int(dim), format, through, check_base(base))
+        alone = Table(int(dim), format, through, library, check_base(base))
         search = search_in_odd_dimension(alone, check_length(length), progress)
-        return _result(kind, alone, length, search, drawn=sinusoidal(min(length, DRAWN), alone.dim, base=alone.base))
-    numbers = Table(check_dim(dim), format, through, check_base(base))
+        drawn = sinusoidal(min(length, DRAWN), alone.dim, base=alone.base)
+        return replace(_result(kind, alone, length, None, search), _table=drawn)
+    numbers = Table(check_dim(dim), format, through, library, check_base(base))
     near = _nearest_in_real(numbers, check_length(length), effort, progress)
     closest = search_in_real(length, near) if format == "real" else search_in_format(numbers, length, near, progress)
-    return _result(kind, numbers, length, closest, records=() if near is None else near.records)
+    return _result(kind, numbers, length, near, closest)
 
 
-def _check(kind: str, format: str, through: str, effort: int) -> None:
+def _check(kind: str, format: str, through: str, library: str, effort: int) -> None:
     if kind not in KINDS:
         raise InputError(f"kind is {kind!r}, which is not known; choose one of {', '.join(KINDS)}.")
-    check_way(format, through)
+    check_way(format, through, library)
+    if through == "real" and library != "reference":
+        raise InputError(
+            f"library is {library!r}, but through real rounds real values once and asks no library for a sine; "
+            "choose a number format and through float32, float64 or native with it."
+        )
     if not isinstance(effort, int) or isinstance(effort, bool) or effort < 1:
         raise InputError(f"effort is {effort!r}, but it counts offsets; give a whole number, 1 or more.")
 
@@ -176,15 +193,7 @@ def _nearest_in_real(numbers: Table, length: int, effort: int, progress: Progres
     return nearest_offset(numbers.dim, length - 1, base=numbers.base, effort=effort, progress=progress)
 
 
-def _result(
-    kind: str,
-    numbers: Table,
-    length: int,
-    search: PairSearch,
-    *,
-    records: tuple[tuple[int, float], ...] = (),
-    drawn: Float | None = None,
-) -> Positions:
+def _result(kind: str, numbers: Table, length: int, near: Nearest | None, search: PairSearch) -> Positions:
     checked = None
     if kind == "rotary":
         if search.distance is not None:
@@ -199,16 +208,17 @@ def _result(
         length=length,
         format=numbers.format,
         through=numbers.through,
+        implementation=implementation(numbers.through, numbers.library),
         distinct=search.equal is None,
         equal=search.equal,
         nearest=search.nearest,
         distance=search.distance,
         searched=search.searched,
+        in_doubt=search.in_doubt,
         reasons=search.reasons,
-        records=records,
+        records=() if near is None else near.records,
         differences=checked,
         _base=numbers.base,
-        _table=drawn,
     )
 
 
@@ -224,5 +234,30 @@ def _learned_positions(
     rows = (given if format == "real" else round_to(given, format)) + 0.0  # -0.0 and 0.0 are one number
     if not np.isfinite(rows).all():
         raise InputError(f"The table has numbers beyond the range of {format}; choose another format.")
-    search = search_among_rows(rows, progress)
-    return _result("learned", Table(rows.shape[1], format), len(rows), search, drawn=rows)
+    pair = nearest = first_equal_rows(rows)
+    distance = None if pair is None else (0.0, 0.0)
+    if pair is None and len(rows) > 1 and can_hold(*rows.shape):
+        if (largest := float(np.abs(rows).max())) > LARGEST:  # the squares of distances would leave float64
+            raise InputError(
+                f"The table has numbers as large as {largest:.3g}; scale it to below {in_full(LARGEST)} first."
+            )
+        nearest, one = nearest_rows(rows, progress=progress)
+        distance = (one, one)
+    return Positions(
+        kind="learned",
+        dim=rows.shape[1],
+        length=len(rows),
+        format=format,
+        through="real",
+        implementation="the table as given" if format == "real" else "the table, rounded",
+        distinct=pair is None,
+        equal=pair,
+        nearest=nearest,
+        distance=distance,
+        searched=len(rows),
+        in_doubt=0,
+        reasons=("All rows were compared, number by number.",),
+        records=(),
+        differences=None,
+        _table=rows,
+    )

@@ -190,7 +190,7 @@ def _entries(dim: int, t: Phases, format: str, base: float) -> tuple[Float, Floa
     if format in ("real", "float64"):
         pairs = [sine_cosine(turns(i, dim, base).phase(t)) for i in range(dim // 2)]
     else:
-        pairs = [Table(dim, format, base=base).pair(i, t) for i in range(dim // 2)]
+        pairs = [Table(dim, format, base=base).pair(i, t)[:2] for i in range(dim // 2)]
     return np.stack([p[0] for p in pairs], axis=1), np.stack([p[1] for p in pairs], axis=1)
 
 

@@ -1,15 +1,16 @@
 """Encodings as a machine stores them: four number formats, and the ways to a number in each.
 
-``through`` names the way to sin(t w_i):
+``through`` names the way to sin(t w_i), ``library`` who computes the sine:
 
-| through | t, w and their product | the sine of that angle | then |
+| through | t, w and their product | the sine | then |
 |---|---|---|---|
-| ``real`` | exact | exact | rounded once to the format |
-| ``float32`` | each rounded there | rounded there | cast to the format |
-| ``native`` | each rounded to the format | rounded to the format | nothing |
+| ``real`` | exact | exact | rounded once to the format: the correctly rounded reference |
+| ``float64``, ``float32`` | each rounded there | by the library there | cast to the format |
+| ``native`` | each rounded to the format | by the library, in the format | nothing |
 
-Every sine is the correctly rounded one, to nearest, ties to even: with as many digits as it takes where float64 leaves
-a doubt. No library's sine is asked, so no version of one decides which two positions are equal.
+Libraries: ``numpy``, ``torch``, and ``reference``, whose sine is the correctly rounded one of the (already
+rounded) angle. NumPy has no bfloat16: there its float32 sine is rounded, as torch does too. Rounding is always
+to nearest, ties to even.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import flint
 import numpy as np
@@ -110,7 +112,8 @@ def _horner(coefficients: list[float], z: Float) -> Float:
 
 
 FORMATS = ("real", "float64", "float32", "bfloat16", "float16")
-WAYS = ("real", "float32", "native")
+WAYS = ("real", "float64", "float32", "native")
+LIBRARIES = ("reference", "numpy", "torch")
 
 # bits of the significand, and the exponent of the smallest subnormal
 _SHAPE = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133), "float16": (11, -24)}
@@ -158,49 +161,72 @@ class Table:
     dim: int
     format: str
     through: str = "real"
+    library: str = "reference"
     base: float = 10000
 
-    def pair(self, i: int, positions: Phases) -> tuple[Float, Float]:
-        """Sines and cosines of pair i, one per position."""
+    def pair(self, i: int, positions: Phases) -> tuple[Float, Float, int]:
+        """Sines and cosines of pair i, one per position, and how many of them only rigorous balls could round."""
         parts = [self._chunk(i, positions[at : at + _CHUNK]) for at in range(0, len(positions), _CHUNK)]
-        sines, cosines = zip(*parts, strict=True)
-        return np.concatenate(sines), np.concatenate(cosines)
+        sines, cosines, hard = zip(*parts, strict=True)
+        return np.concatenate(sines), np.concatenate(cosines), sum(hard)
 
     def rows(self, positions: npt.ArrayLike) -> Float:
         """Whole rows, positions x dim, sine and cosine in turn."""
         t = np.asarray(positions, dtype=np.uint64)
-        pairs = (self.pair(i, t) for i in range(self.dim // 2))
+        pairs = (self.pair(i, t)[:2] for i in range(self.dim // 2))
         return np.stack([column for pair in pairs for column in pair], axis=1)
 
-    def _chunk(self, i: int, t: Phases) -> tuple[Float, Float]:
+    def _chunk(self, i: int, t: Phases) -> tuple[Float, Float, int]:
         if self.through == "real":
-
-            def exact(at: int) -> tuple[flint.arb, flint.arb]:
-                angle = exact_frequency(i, self.dim, self.base) * int(at)
-                return angle.sin(), angle.cos()
-
-            return _round_correctly(
-                sine_cosine(turns(i, self.dim, self.base).phase(t)), ABSOLUTE, t, exact, self.format
-            )
+            approximate = sine_cosine(turns(i, self.dim, self.base).phase(t))
+            return _round_correctly(approximate, ABSOLUTE, t, self._exact_chunk(i), self.format)
         work = self.format if self.through == "native" else self.through
         # The product of two numbers of at most 24 bits is exact in float64: one rounding, as in hardware.
         angle = round_to(round_to(t, work) * _frequency(i, self.dim, self.base, work), work)
         if not np.isfinite(angle).all():
             raise InputError(f"{work} ends at 65504, so position {int(t.max())} has no angle there: stay below.")
-        # 2^-51: the phase of a float angle is known to 2^-52 of a radian
-        sine, cosine = _round_correctly(sine_cosine(_angle_phases(angle)), 2.0**-51, angle, _sine_cosine_balls, work)
-        return round_to(sine, self.format), round_to(cosine, self.format)
+        if self.library == "reference":
+            approximate = sine_cosine(_angle_phases(angle))
+            # 2^-51: the phase of a float angle is known to 2^-52 of a radian
+            sine, cosine, hard = _round_correctly(approximate, 2.0**-51, angle, _sine_cosine_balls, work)
+        else:
+            (sine, cosine), hard = _library_values(angle, work, self.library), 0
+        return round_to(sine, self.format), round_to(cosine, self.format), hard
+
+    def _exact_chunk(self, i: int) -> _Exact:
+        def value(t: int) -> tuple[flint.arb, flint.arb]:
+            angle = exact_frequency(i, self.dim, self.base) * int(t)
+            return angle.sin(), angle.cos()
+
+        return value
 
 
-def check_way(format: str, through: str) -> None:
+def check_way(format: str, through: str, library: str) -> None:
     """Refuse unknown names, and the one combination nobody can compute in bulk."""
-    for name, value, known in (("format", format, FORMATS), ("through", through, WAYS)):
+    for name, value, known in (
+        ("format", format, FORMATS),
+        ("through", through, WAYS),
+        ("library", library, LIBRARIES),
+    ):
         if value not in known:
             raise InputError(f"{name} is {value!r}, which is not known; choose one of {', '.join(known)}.")
     if format == "real" and through != "real":
         raise InputError(f"Real arithmetic does not go through {through}; choose a number format with it.")
-    if through == "native" and format == "float64":
-        raise InputError("A correctly rounded sine in float64 is too slow for tables; leave out through native.")
+    in_float64 = through == "float64" or (through == "native" and format == "float64")
+    if library == "reference" and in_float64:
+        raise InputError(
+            "A correctly rounded sine in float64 is too slow for tables; choose library numpy or torch, "
+            "or through real for the correctly rounded end result."
+        )
+    if library == "torch":
+        _torch()
+
+
+def implementation(through: str, library: str) -> str:
+    """Who computes sine and cosine, with the version: another one may give another first pair."""
+    if through == "real" or library == "reference":
+        return "correctly rounded (where float64 leaves a doubt, with as many digits as it takes)"
+    return f"numpy {np.__version__}" if library == "numpy" else f"torch {_torch().__version__}"
 
 
 # correct rounding
@@ -208,8 +234,8 @@ def check_way(format: str, through: str) -> None:
 
 def _round_correctly(
     approximate: tuple[Float, Float], absolute: float, arguments: npt.NDArray[np.generic], exact: _Exact, format: str
-) -> tuple[Float, Float]:
-    out = []
+) -> tuple[Float, Float, int]:
+    out, hard = [], 0
     for which, value in enumerate(approximate):
         # sin 0 and cos 0 are exact; 1.01 is for computing the error itself in floats
         error = np.where(arguments == 0, 0, np.abs(value) * (RELATIVE * 1.01) + absolute)
@@ -219,7 +245,8 @@ def _round_correctly(
         for j in doubtful:
             low[j] = _round_exactly(exact, which, arguments[j].item(), format)
         out.append(low)
-    return out[0], out[1]
+        hard += len(doubtful)
+    return out[0], out[1], hard
 
 
 def _round_exactly(exact: _Exact, which: int, argument: int, format: str) -> float:
@@ -227,17 +254,12 @@ def _round_exactly(exact: _Exact, which: int, argument: int, format: str) -> flo
 
     That ends, because sines and cosines of algebraic numbers other than 0 are never halfway between floats.
     """
-    return _round_ball(lambda: exact(argument)[which], format)
-
-
-def _round_ball(value: Callable[[], flint.arb], format: str, *, most: int = 1 << 62) -> float:
-    """What both ends of the ball round to, at the first precision where that is one number, or beyond ``most`` bits."""
     precision = 128
     while True:
         with flint.ctx.workprec(precision):
-            ball = value()
+            ball = exact(argument)[which]
             low, high = _round_dyadic(ball.lower(), format), _round_dyadic(ball.upper(), format)
-        if low == high or precision > most:
+        if low == high:
             return low
         precision *= 2
 
@@ -261,8 +283,16 @@ def _round_dyadic(x: flint.arb, format: str) -> float:
 @lru_cache(maxsize=4096)
 def _frequency(i: int, dim: int, base: float, format: str) -> float:
     """w_i correctly rounded; libraries that compute it in float32 may be an ulp off."""
-    # beyond 4096 bits it is a tie, such as a power of two, which needs no more digits
-    return 1.0 if i == 0 else _round_ball(lambda: exact_frequency(i, dim, base), format, most=4096)
+    if i == 0:
+        return 1.0
+    precision = 128
+    while True:
+        with flint.ctx.workprec(precision):
+            ball = exact_frequency(i, dim, base)
+            low, high = _round_dyadic(ball.lower(), format), _round_dyadic(ball.upper(), format)
+        if low == high or precision > 4096:  # a tie, such as a power of two, needs no more digits
+            return low
+        precision *= 2
 
 
 def _sine_cosine_balls(angle: int) -> tuple[flint.arb, flint.arb]:
@@ -277,3 +307,20 @@ def _angle_phases(angle: Float) -> Phases:
     rest = (angle - whole) * (2.0**64 / (2 * math.pi))
     phases: Phases = per_radian.phase(whole.astype(np.uint64)) + rest.astype(np.uint64)
     return phases
+
+
+def _library_values(angle: Float, work: str, library: str) -> tuple[Float, Float]:
+    if library == "torch":
+        torch = _torch()
+        x = torch.from_numpy(angle).to(getattr(torch, work))
+        return x.sin().to(torch.float64).numpy(), x.cos().to(torch.float64).numpy()
+    x = angle.astype("float32" if work == "bfloat16" else work)
+    return round_to(np.sin(x), work), round_to(np.cos(x), work)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise InputError("library torch is not installed: pip install 'regard[torch]', or choose numpy.") from None
+    return torch

@@ -53,7 +53,7 @@ def first_collisions(
     """
     first = {}
     for format in LOOKS:
-        pairs = [first_collision(Table(d, format, through, base), length) for d in dims]
+        pairs = [first_collision(Table(d, format, through, "reference", base), length).pair for d in dims]
         first[format] = [None if pair is None else pair[1] for pair in pairs]
     return first
 

@@ -6,7 +6,7 @@ On that stands what is found out about the positions of one encoding, in real ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,11 +14,11 @@ import numpy.typing as npt
 import scipy
 
 from regard.array_types import Float, Whole
-from regard.errors import CouldNotFindOut, InputError
+from regard.errors import CouldNotFindOut
 from regard.positions.nearest import Nearest, offsets_within
 from regard.positions.number_formats import Phases, Table, unit_roundoff
 from regard.progress import Progress
-from regard.written_numbers import at_least, at_most, in_full
+from regard.written_numbers import at_least, at_most
 
 Pair = tuple[int, int]
 # rows against all later ones: long enough for a fast product, short enough to keep the table of squares small
@@ -32,13 +32,12 @@ def first_equal_rows(table: Float) -> Pair | None:
     >>> first_equal_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
     (0, 2)
     """
-    return _first_repeat(enumerate(np.ascontiguousarray(table)))
-
-
-def _first_repeat(rows: Iterable[tuple[int, Float]]) -> Pair | None:
-    """The numbers of the first row that equals an earlier one, and of that one."""
     seen: dict[bytes, int] = {}
-    return next(((s, t) for t, row in rows if (s := seen.setdefault(row.tobytes(), t)) != t), None)
+    for t, row in enumerate(np.ascontiguousarray(table)):
+        earlier = seen.setdefault(row.tobytes(), t)
+        if earlier != t:
+            return earlier, t
+    return None
 
 
 def nearest_rows(table: Float, *, progress: Progress | None = None) -> tuple[Pair, float]:
@@ -103,43 +102,57 @@ LIMIT = (1 << 24) + 2  # as far as a search goes: float32 cannot tell 2^24 from 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: odd, so multiplying by it loses no bit
 
 
-def first_collision(table: Table, length: int, *, progress: Progress | None = None) -> Pair | None:
-    """The pair (s, t), s < t, of equal rows with the smallest t among the first ``length``, or 2^24 + 2, positions.
+@dataclass(frozen=True, kw_only=True)
+class Collision:
+    """The pair (s, t), s < t, of equal rows with the smallest t (that makes it unique), or None."""
+
+    pair: tuple[int, int] | None
+    searched: int  # positions 0 .. searched - 1
+    in_doubt: int  # values that only rigorous balls could round
+
+
+def first_collision(table: Table, length: int, *, progress: Progress | None = None) -> Collision:
+    """The first equal rows among the first ``length``, at most 2^24 + 2 of them looked at.
 
     Rows with equal first pairs stay in, are compared in the next pair, and so on. Prefixes grow sixteenfold,
     since a pair found in one is the first of all.
 
-    >>> first_collision(Table(2, "bfloat16", "native"), 1000)
+    >>> first_collision(Table(2, "bfloat16", "native", "reference"), 1000).pair
     (256, 257)
     """
     # most formats collide early: a short prefix first costs next to nothing
     length, size = min(length, LIMIT), min(length, 1 << 12)
     while True:
-        pair = _first_pair(table, _equal_so_far(table, size, progress))
+        left, in_doubt = _equal_so_far(table, size, progress)
+        pair = _first_pair(table, left) if len(left) else None
         if pair is not None or size == length:
-            return pair
+            return Collision(pair=pair, searched=size, in_doubt=in_doubt)
         size = min(length, size << 4)
 
 
-def _equal_so_far(table: Table, size: int, progress: Progress | None) -> Phases:
+def _equal_so_far(table: Table, size: int, progress: Progress | None) -> tuple[Phases, int]:
     """Positions whose whole row has the fingerprint of another's: the equal rows, and rarely a stray one."""
-    left, prints = np.arange(size, dtype=np.uint64), np.zeros(size, dtype=np.uint64)
+    left, prints, hard = np.arange(size, dtype=np.uint64), np.zeros(size, dtype=np.uint64), 0
     for i in range(table.dim // 2):
-        _add_pair(table, i, left, prints, progress)
+        hard += _add_pair(table, i, left, prints, progress)
         keep = _repeated_indices(prints)
         left, prints = left[keep], prints[keep]
         if not len(left):
             break
-    return left
+    return left, hard
 
 
-def _add_pair(table: Table, i: int, left: Phases, prints: Phases, progress: Progress | None) -> None:
-    step = 1 << 20
+def _add_pair(table: Table, i: int, left: Phases, prints: Phases, progress: Progress | None) -> int:
+    hard, step = 0, 1 << 20
     for at in range(0, len(left), step):
-        for values in table.pair(i, left[at : at + step]):
-            _mix(prints[at : at + step], values)
+        sines, cosines, more = table.pair(i, left[at : at + step])
+        part = prints[at : at + step]
+        for values in (sines, cosines):
+            _mix(part, values)
+        hard += more
         if progress is not None:
             progress(at, len(left))  # of this pair; seldom are more than a few needed
+    return hard
 
 
 def _mix(prints: Phases, values: Float) -> None:
@@ -169,14 +182,18 @@ def _repeated_indices(prints: Phases) -> Phases:
     return indices
 
 
-def _first_pair(table: Table, candidates: Phases) -> Pair | None:
+def _first_pair(table: Table, candidates: Phases) -> tuple[int, int] | None:
     """Candidates in order, whole rows compared as they are: no fingerprint decides."""
-    parts = (candidates[at : at + 1024] for at in range(0, len(candidates), 1024))
-    return _first_repeat(pair for part in parts for pair in zip(part.tolist(), table.rows(part), strict=True))
+    seen: dict[bytes, int] = {}
+    for at in range(0, len(candidates), 1024):
+        part = candidates[at : at + 1024]
+        for t, row in zip(part.tolist(), table.rows(part), strict=True):
+            earlier = seen.setdefault(row.tobytes(), t)
+            if earlier != t:
+                return earlier, t
+    return None
 
 
-LARGEST = 1e140  # of a learned table, whose distances are measured
-LARGEST = 1e140  # of a learned table, whose distances are measured
 _HELD = 1 << 24  # numbers in a table that is held whole
 _ALL_PAIRS = 4 * 10**10  # multiplications for all pairs of rows: some ten seconds
 
@@ -189,6 +206,7 @@ class PairSearch:
     nearest: Pair | None = None
     distance: tuple[float, float] | None = None
     searched: int
+    in_doubt: int = 0
     reasons: tuple[str, ...]
 
 
@@ -243,35 +261,23 @@ def _search(table: Table, length: int, progress: Progress | None) -> PairSearch:
             f"Among {length:,} positions some are too near, or unknown to be far enough, for float64 to be sure, "
             "and a correctly rounded float64 table is not searched; choose a smaller length, or through native."
         )
-    pair = first_collision(table, length, progress=progress)
-    if pair is not None:
-        reason = f"It is the first such pair: the {pair[1]} positions before the second are all different."
-        return _equal_rows(pair, length, reason)
-    if length > LIMIT:
+    collision = first_collision(table, length, progress=progress)
+    if collision.pair is None and collision.searched < length:
         raise CouldNotFindOut(
-            f"No two of the first {LIMIT:,} positions are equal, and the search ends there; "
+            f"No two of the first {collision.searched:,} positions are equal, and the search ends there; "
             f"choose a length of at most {LIMIT:,}."
         )
-    return PairSearch(searched=length, reasons=(f"All {length:,} rows were compared, bit for bit.",))
-
-
-def _equal_rows(pair: Pair, searched: int, reason: str) -> PairSearch:
-    return PairSearch(equal=pair, nearest=pair, distance=(0.0, 0.0), searched=searched, reasons=(reason,))
-
-
-def search_among_rows(rows: Float, progress: Progress | None) -> PairSearch:
-    """A learned table: whatever its rows are, all of them compared; the nearest too, where there are not too many."""
-    reason = "All rows were compared, number by number."
-    if (pair := first_equal_rows(rows)) is not None:
-        return _equal_rows(pair, len(rows), reason)
-    if len(rows) < 2 or not can_hold(*rows.shape):
-        return PairSearch(searched=len(rows), reasons=(reason,))
-    if (largest := float(np.abs(rows).max())) > LARGEST:  # the squares of distances would leave float64
-        raise InputError(
-            f"The table has numbers as large as {largest:.3g}; scale it to below {in_full(LARGEST)} first."
-        )
-    nearest, distance = nearest_rows(rows, progress=progress)
-    return PairSearch(nearest=nearest, distance=(distance, distance), searched=len(rows), reasons=(reason,))
+    reason = f"All {collision.searched:,} rows were compared, bit for bit."
+    if collision.pair is not None:
+        reason = f"It is the first such pair: the {collision.pair[1]} positions before the second are all different."
+    return PairSearch(
+        equal=collision.pair,
+        nearest=collision.pair,
+        distance=None if collision.pair is None else (0.0, 0.0),
+        searched=length,
+        in_doubt=collision.in_doubt,
+        reasons=(reason,),
+    )
 
 
 def _search_by_spacing(
@@ -327,6 +333,8 @@ def _row_differences(table: Table, s: npt.NDArray[np.int64], t: int) -> Float:
 
 
 _TREE = 1 << 17  # numbers in a table whose nearest rows a k-d tree finds
+
+
 _COMPARED = "All rows were compared, bit for bit."
 _THEOREM = {
     1: "Proof: equal sines mean t - t' = 2 pi m or t + t' = (2m + 1) pi, and pi would be rational.",
@@ -347,7 +355,7 @@ def odd_rows(table: Table, length: int) -> Float:
     >>> odd_rows(Table(3, "float64"), 2).round(4).tolist()
     [[0.0, 1.0, 0.0], [0.8415, 0.5403, 0.0022]]
     """
-    pairs = [table.pair(i, np.arange(length, dtype=np.uint64)) for i in range((table.dim + 1) // 2)]
+    pairs = [table.pair(i, np.arange(length, dtype=np.uint64))[:2] for i in range((table.dim + 1) // 2)]
     return np.stack([column for pair in pairs for column in pair][: table.dim], axis=1) + 0.0  # -0.0 is 0.0
 
 
@@ -363,7 +371,7 @@ def search_in_odd_dimension(table: Table, length: int, progress: Progress | None
     rows = odd_rows(replace(table, format="float64") if real else table, held)
     equal = None if real else first_equal_rows(rows)
     if equal is not None:
-        return _equal_rows(equal, held, _COMPARED)
+        return PairSearch(equal=equal, nearest=equal, distance=(0.0, 0.0), searched=held, reasons=(_COMPARED,))
     if length < 2:
         return PairSearch(searched=length, reasons=("There is only one position.",))
     nearest, distance = nearest_rows(rows, progress=progress)

@@ -62,7 +62,7 @@ def check_under_a_condition(*, dim: int, length: int) -> Verdict:
 
 def check_in_format(*, dim: int, length: int, format: str) -> Verdict:
     table = Table(dim, format)
-    pair = first_collision(table, length)
+    pair = first_collision(table, length).pair
     if pair is None:
         return holds(
             "exact comparison of all rows, correctly rounded",

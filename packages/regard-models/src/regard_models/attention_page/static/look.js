@@ -136,7 +136,16 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
           "PNG",
         ),
         outerTheme ? null : themeButton,
-        element("button", { type: "button", title: "What the keyboard does (?)", "aria-label": "What the keyboard does", onclick: act.help }, "?"),
+        element(
+          "button",
+          {
+            type: "button",
+            title: "What the keyboard does (?)",
+            "aria-label": "What the keyboard does",
+            onclick: act.help,
+          },
+          "?",
+        ),
       ),
     ),
     controls.tools,
@@ -222,7 +231,9 @@ export function mount(root, facts, letters, { outerTheme = null, begin = {} } = 
   function colours() {
     const style = getComputedStyle(root),
       of = (name) => style.getPropertyValue("--look-" + name).trim();
-    return Object.fromEntries(["ink", "soft", "grid", "line", "paper", "accent", "blue"].map((name) => [name, of(name)]));
+    return Object.fromEntries(
+      ["ink", "soft", "grid", "line", "paper", "accent", "blue"].map((name) => [name, of(name)]),
+    );
   }
 
   // Changes

@@ -20,7 +20,8 @@ export function makeReadings() {
     if (!focus) {
       title.textContent = "What a word reads";
       list.replaceChildren();
-      note.textContent = outside ?? "Point at a word to see what it reads; click it to pin it. Press ? for what the keyboard does.";
+      note.textContent =
+        outside ?? "Point at a word to see what it reads; click it to pin it. Press ? for what the keyboard does.";
       return;
     }
     const reads = focus.side === "query";

@@ -82,7 +82,6 @@ class Roles:
     norms: tuple[Norm, ...] = ()
     eps: tuple[float, ...] = USUAL_EPS
     places: dict[str, Place] = field(default_factory=dict)
-    layers: int = 1
     hidden: float = -1e9  # what forbidden scores are filled with: far below every score, or -inf
     fixed_scale: float | None = None  # the first number that scores, queries or keys are multiplied by
     fixed_tokens: float | None = None  # the first number that the words' rows are multiplied by
@@ -139,7 +138,6 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         norms=_norms(flow),
         eps=_eps(flow),
         places=_places(flow, scores, contexts, mixing, inner, outer, output),
-        layers=_layers(flow, scores, contexts),
         hidden=_mask_value(flow),
         fixed_scale=_fixed_scale(flow, scores, contexts),
         fixed_tokens=_fixed_tokens(flow),
@@ -172,15 +170,6 @@ def _ancestors(flow: Dataflow, index: int) -> Anchors:
             above.add(one)
             waiting += flow.anchors[one].reads
     return frozenset(above)
-
-
-def _layers(flow: Dataflow, scores: list[int], contexts: list[int]) -> int:
-    """How many attentions follow one another."""
-    depth = dict.fromkeys(contexts, 1)
-    for index, anchor in enumerate(flow.anchors):
-        if anchor.kind == "meeting" and index not in scores and index not in contexts:
-            depth[index] = 1 + max((depth.get(a, 0) for a in _ancestors(flow, index)), default=0)
-    return 1 if len(contexts) == len(depth) else 2
 
 
 def head_triples(flow: Dataflow, scores: list[int], contexts: list[int]) -> list[tuple[Anchors, Anchors, Anchors]]:

@@ -326,12 +326,7 @@ def _few_digits(recording: Recording, match: Match) -> Iterator[Finding]:
     run = recording.runs[0]
     for event in () if match.complete else run.events:  # scores that are explained to 2e-5 have more than 11 bits
         values = [run.nodes[node].value for node in (*event.inputs, *event.outputs) if run.nodes[node].live]
-        if (
-            len(event.inputs) == 1
-            and len(values) == 2
-            and has_few_digits(values[1])
-            and not has_few_digits(values[0])
-        ):
+        if len(event.inputs) == 1 and len(values) == 2 and has_few_digits(values[1]) and not has_few_digits(values[0]):
             yield Finding(
                 name="half-precision",
                 said="numbers are cut to 16 bits here (float16 or bfloat16)",

@@ -406,8 +406,8 @@ def _between_sentences_and_places(measured: dict[str, float]) -> Iterator[Findin
         yield Finding(
             name="sentences-mixed",
             said=f"a sentence has other scores alone than in a batch (by {measured['alone']:.2g})",
-            instead="no step reads across the first axis (look at every view, reshape, transpose and dim=), and nothing "
-            "is kept from one call for the next",
+            instead="nothing is kept from one call for the next, and no step reads across the first axis: look at every "
+            "view, reshape, transpose and dim=",
         )
     elif measured["order"] < 1e-9:
         yield Finding(

@@ -406,7 +406,7 @@ def _between_sentences_and_places(measured: dict[str, float]) -> Iterator[Findin
         yield Finding(
             name="sentences-mixed",
             said=f"a sentence has other scores alone than in a batch (by {measured['alone']:.2g})",
-            instead="nothing is kept from one call for the next, and no step reads across the first axis: look at every "
+            instead="nothing is kept from one call for the next, and no step reads across the first axis: look at each "
             "view, reshape, transpose and dim=",
         )
     elif measured["order"] < 1e-9:

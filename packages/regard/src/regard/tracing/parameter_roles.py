@@ -221,7 +221,7 @@ def _block_diagonal(one: Projection, states: int) -> Projection:
 def join_projections(parts: Sequence[Projection]) -> Projection:
     """Projections side by side; where some have a bias and some have none, those have 0."""
     kept = [part for part in parts if part.weight is not None]
-    if not kept:
+    if len({len(p.weight) for p in kept if p.weight is not None}) != 1:  # none, or what reads different states
         return Projection()
     biases = [np.zeros(p.width or 0) if p.bias is None else p.bias for p in kept]
     return Projection(

@@ -15,7 +15,7 @@ import numpy as np
 
 from regard.array_types import Array
 from regard.tracing.dataflow import Anchor, Anchors, AppliedArray, Dataflow, Norm, ends_in_ones
-from regard.tracing.embedding_tables import find_positions, find_tokens, is_subset, states_width, word_rows
+from regard.tracing.embedding_tables import find_positions, find_tokens, is_subset, states_width
 from regard.tracing.recording import Recording
 
 MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
@@ -122,7 +122,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     tables, learned, names = find_positions(flow, recording)
     tokens = find_tokens(flow, run)
     return Roles(
-        tokens=None if tokens is None else word_rows(tokens.weight, tables, recording),
+        tokens=None if tokens is None else tokens.weight,
         token_parameters=() if tokens is None else tokens.parameters,
         tables=tables,
         learned_positions=learned,

@@ -211,29 +211,17 @@ def _counts_as_mistake(mistake: Mistake) -> bool:
 
 def report_mistake(mistake: Mistake, roles: Roles) -> ReportedMistake:
     """A mistake as it is told."""
-    place = next((roles.places[key] for key in mistake.at if key in roles.places), Place())
-    return ReportedMistake(
-        name=mistake.name,
-        said=mistake.said,
-        instead=mistake.instead,
-        stage=mistake.stage,
-        line=place.line,
-        method=place.method,
-        weight=mistake.weight.value,
-    )
+    return _report(mistake, next((roles.places[key] for key in mistake.at if key in roles.places), Place()))
 
 
 def report_finding(finding: Finding) -> ReportedMistake:
     """A finding as it is told."""
-    return ReportedMistake(
-        name=finding.name,
-        said=finding.said,
-        instead=finding.instead,
-        stage=finding.stage,
-        line=finding.place.line,
-        method=finding.place.method,
-        weight=finding.weight.value,
-    )
+    return _report(finding, finding.place)
+
+
+def _report(one: Mistake | Finding, place: Place) -> ReportedMistake:
+    told = {"name": one.name, "said": one.said, "instead": one.instead, "stage": one.stage, "weight": one.weight.value}
+    return ReportedMistake(**told, line=place.line, method=place.method)
 
 
 def _padding(match: Match, recording: Recording, padding: str) -> list[ReportedMistake]:
@@ -243,20 +231,10 @@ def _padding(match: Match, recording: Recording, padding: str) -> list[ReportedM
         return []
     if (not mask) == (padding == "read"):
         return []
-    said = "padding is read like words" if not mask else "padding is hidden"
-    instead = "hide the keys that are padding" if not mask else "the model asked for reads padding"
+    hidden = Finding(name="padding-hidden", said="padding is hidden", instead="the model asked for reads padding")
+    read = Finding(name="padding-read", said="padding is read like words", instead="hide the keys that are padding")
     place = match.roles.places.get("softmax", Place())
-    return [
-        ReportedMistake(
-            name="padding-read" if not mask else "padding-hidden",
-            said=said,
-            instead=instead,
-            stage="attention",
-            line=place.line,
-            method=place.method,
-            weight=Weight.MISTAKE.value,
-        )
-    ]
+    return [report_finding(replace(hidden if mask else read, stage="attention", place=place))]
 
 
 def _join_time_first(named: list[ReportedMistake]) -> list[ReportedMistake]:

@@ -119,8 +119,18 @@ def test_of_equals_the_first_is_named() -> None:
 
 def test_what_an_enclosure_leaves_open_is_decided_for_the_answer() -> None:
     with balls.precise():
-        assert _relative_room(flint.arb(0.1, 0.05), 1, 0.1) == pytest.approx(0.5, abs=1e-7)
-        assert _relative_room(flint.arb(2.1, 0.05), 3, 0.1) == pytest.approx(0.5, abs=1e-7)
+        assert _relative_room(flint.arb(0.1, 0.05), 1, 0.1, 1.0) == pytest.approx(0.5, abs=1e-7)
+        assert _relative_room(flint.arb(2.1, 0.05), 3, 0.1, 1.0) == pytest.approx(0.5, abs=1e-7)
+
+
+@pytest.mark.parametrize("length", [3 * math.log(2e200), 1e6])
+def test_a_long_query_is_not_refused_for_the_rounding_of_its_keys(length: float) -> None:
+    """Equal multiples of both keys are right for every eps; a factor of 1 + 1e-8 on one of them is not at 1e6."""
+    keys = orthonormal_rows(np.random.default_rng(2).standard_normal((2, 2)), 2, 0)
+    ways = [np.array([math.cos(t), math.sin(t)]) for t in np.linspace(0, 6, 50)]
+    for turned in (np.stack([way, way[::-1] * [-1, 1]]) for way in ways):
+        assert not share_ruling(length * (turned[0] + turned[1]), turned, [0, 1], 1e-200).fails
+    assert share_ruling(1e6 * (keys[0] + (1 + 1e-8) * keys[1]), keys, [0, 1], 1e-3).fails
 
 
 def test_a_query_without_numbers_fails_and_gets_nothing() -> None:

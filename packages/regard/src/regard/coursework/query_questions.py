@@ -24,10 +24,11 @@ from regard.coursework.question import (
 from regard.rigor import balls
 
 ROUNDING = 1e-12  # of the odds: the keys themselves are orthonormal only to 1e-16 or so
+UNIT, MOST_ROUNDING = 64 * 2.0**-53, 1e-6  # and a score of 1000 is rounded to 1e-13
 
 ENCLOSED = (
-    "Every weight was computed with error bounds, for the very floats that you returned, with 1e-9 eps + 1e-12 "
-    "allowed for rounding: exact for each instance, and no proof for the others."
+    "Every weight was computed with error bounds, for the very floats that you returned, with 1e-9 eps + 1e-12 (or "
+    "7e-15 of the score) allowed for rounding: exact for each instance, and no proof for the others."
 )
 SHORTEST = "its norm is {} that of the shortest query (regard.design, certified)"
 
@@ -76,7 +77,7 @@ def share_ruling(query: Float, keys: Float, chosen: Sequence[int], eps: float, *
         scores = enclosed_scores(query, keys)
         for i in chosen:
             total = balls.rest(scores[i], [(1, s) for j, s in enumerate(scores) if j != i])
-            spare = _relative_room(total, len(chosen), eps)
+            spare = _relative_room(total, len(chosen), eps, abs(float(scores[i].mid())))
             # so written that a spare that is no number is the worst
             if not spare >= room:
                 room, least, weight = spare, i, float((1 / (1 + total)).mid()) if total.is_finite() else 0.0
@@ -85,13 +86,13 @@ def share_ruling(query: Float, keys: Float, chosen: Sequence[int], eps: float, *
     return Ruling(room=room, said=f"alpha_{least} = {has} is below 1/({len(chosen)}+eps) = {needs}{where}")
 
 
-def _relative_room(total: Any, count: int, eps: float) -> float:
+def _relative_room(total: Any, count: int, eps: float, score: float) -> float:
     """(eps - what the rest takes beyond equal shares) / eps: negative only if the real numbers fail."""
     if not total.is_finite():
         return -math.inf
-    ball = balls.ball
+    ball, rounding = balls.ball, min(max(ROUNDING, UNIT * score), MOST_ROUNDING)
     # the upper end of the ball: what an enclosure leaves open is decided for the answer
-    return balls.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
+    return balls.above((ball(eps) * (1 + ball(SLACK)) + ball(rounding) - total + (count - 1)) / ball(eps))
 
 
 def norm_ruling(query: Float, budget: float, name: str) -> Ruling:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -80,21 +80,7 @@ def _tables(one: AppliedArray, recording: Recording, width: int) -> list[Array]:
     sources = [source if upright or source.ndim < 2 else source.swapaxes(-1, -2) for source in sources]
     tables = [source.reshape(-1, width) for source in sources if source.ndim >= 2 and source.shape[-1] == width]
     value = _rows(one.value if upright else one.value.swapaxes(-1, -2), width)
-    return [_position_rows(table, value, recording) for table in tables] or [value]
-
-
-def word_rows(table: Array | None, places: Sequence[Array], recording: Recording) -> Array | None:
-    """The table of the words, without the places where they follow in the same one."""
-    words = recording.sizes.get("source_words")
-    if table is None or words is None or not any(np.array_equal(one, table[words:]) for one in places):
-        return table
-    return table[:words]
-
-
-def _position_rows(table: Array, value: Array, recording: Recording) -> Array:
-    """The table; of one that holds the words and then the places, the places."""
-    words = recording.sizes.get("source_words", len(table))
-    return table[words:] if len(table) > words and is_subset(value, np.sort(table[words:].ravel())) else table
+    return tables or [value]
 
 
 def _rows(value: Array, width: int) -> Array:

@@ -163,8 +163,11 @@ def known_padding(model: nn.Module, files: frozenset[str], seed: int) -> int:
     )
     run = trace_run(model, asked, (2, PLACES), files)
     for event in run.events:
-        if event.op in ("eq", "ne") and run.nodes[event.inputs[0]].live and len(event.inputs) == 1:
-            return int(event.plain[0])
+        if event.op in ("eq", "ne") and run.nodes[event.inputs[0]].live:
+            other = [run.nodes[one].value for one in event.inputs[1:]]  # a tensor of one number, or a plain one
+            numbers = [*event.plain, *(v.item() for v in other if v is not None and v.size == 1)]
+            if len(numbers) == 1 and float(numbers[0]).is_integer():
+                return int(numbers[0])
         if event.op == "embedding" and run.nodes[event.inputs[1]].live and event.plain and event.plain[0] >= 0:
             return int(event.plain[0])
     return 0

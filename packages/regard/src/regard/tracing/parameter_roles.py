@@ -15,7 +15,7 @@ import numpy as np
 
 from regard.array_types import Array
 from regard.tracing.dataflow import Anchor, Anchors, AppliedArray, Dataflow, Norm, ends_in_ones
-from regard.tracing.embedding_tables import find_positions, find_tokens, is_subset, states_width, word_rows
+from regard.tracing.embedding_tables import find_positions, find_tokens, is_subset, states_width
 from regard.tracing.recording import Recording
 
 MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
@@ -82,7 +82,6 @@ class Roles:
     norms: tuple[Norm, ...] = ()
     eps: tuple[float, ...] = USUAL_EPS
     places: dict[str, Place] = field(default_factory=dict)
-    layers: int = 1
     hidden: float = -1e9  # what forbidden scores are filled with: far below every score, or -inf
     fixed_scale: float | None = None  # the first number that scores, queries or keys are multiplied by
     fixed_tokens: float | None = None  # the first number that the words' rows are multiplied by
@@ -123,7 +122,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     tables, learned, names = find_positions(flow, recording)
     tokens = find_tokens(flow, run)
     return Roles(
-        tokens=None if tokens is None else word_rows(tokens.weight, tables, recording),
+        tokens=None if tokens is None else tokens.weight,
         token_parameters=() if tokens is None else tokens.parameters,
         tables=tables,
         learned_positions=learned,
@@ -139,7 +138,6 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         norms=_norms(flow),
         eps=_eps(flow),
         places=_places(flow, scores, contexts, mixing, inner, outer, output),
-        layers=_layers(flow, scores, contexts),
         hidden=_mask_value(flow),
         fixed_scale=_fixed_scale(flow, scores, contexts),
         fixed_tokens=_fixed_tokens(flow),
@@ -172,15 +170,6 @@ def _ancestors(flow: Dataflow, index: int) -> Anchors:
             above.add(one)
             waiting += flow.anchors[one].reads
     return frozenset(above)
-
-
-def _layers(flow: Dataflow, scores: list[int], contexts: list[int]) -> int:
-    """How many attentions follow one another."""
-    depth = dict.fromkeys(contexts, 1)
-    for index, anchor in enumerate(flow.anchors):
-        if anchor.kind == "meeting" and index not in scores and index not in contexts:
-            depth[index] = 1 + max((depth.get(a, 0) for a in _ancestors(flow, index)), default=0)
-    return 1 if len(contexts) == len(depth) else 2
 
 
 def head_triples(flow: Dataflow, scores: list[int], contexts: list[int]) -> list[tuple[Anchors, Anchors, Anchors]]:
@@ -232,7 +221,7 @@ def _block_diagonal(one: Projection, states: int) -> Projection:
 def join_projections(parts: Sequence[Projection]) -> Projection:
     """Projections side by side; where some have a bias and some have none, those have 0."""
     kept = [part for part in parts if part.weight is not None]
-    if not kept:
+    if len({len(p.weight) for p in kept if p.weight is not None}) != 1:  # none, or what reads different states
         return Projection()
     biases = [np.zeros(p.width or 0) if p.bias is None else p.bias for p in kept]
     return Projection(

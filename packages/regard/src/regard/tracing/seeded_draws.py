@@ -19,7 +19,7 @@ from regard.tracing.constructor_arguments import LONGEST, PLACES, SIZES
 SHAPES = ((3, PLACES), (4, 5))  # sentences, places: traced
 LONG = (1, LONGEST)
 FRESH = ((1, 1), (2, 3), (5, PLACES), (1, 6), (70, 3), LONG)  # outputs only
-FIRST_WORD = 4  # ids below are markers in many vocabularies
+FIRST_WORD = 4  # of what is traced: ids below are markers in many vocabularies, and who hides them reads otherwise
 VALUE_WIDTH = 13  # unlike the keys' width
 LOSS_WORDS = 11
 
@@ -36,7 +36,8 @@ def parameter(seed: int, name: str, shape: Sequence[int], *, ones: bool, table: 
 def sentences(shape: tuple[int, int], pad: int, seed: int) -> Array:
     """Word numbers in sentences padded at their ends: of falling lengths where the run is traced, else of rising ones,
     so that what the first sentence alone says of padding is not enough."""
-    allowed = [word for word in range(FIRST_WORD, int(SIZES["source_words"])) if word != pad]
+    first = FIRST_WORD if shape in SHAPES else 0
+    allowed = [word for word in range(first, int(SIZES["source_words"])) if word != pad]
     drawn = _generator(seed, "sentences", *shape, pad).choice(allowed, size=shape)
     falling = drawn if shape in SHAPES else drawn[::-1]
     for row in range(1, shape[0]):

@@ -159,4 +159,19 @@ MISTAKES: tuple[tuple[str, str, str, str], ...] = (
         "share = energy.exp() / energy.exp().sum(-1, keepdim=True)",
         "share = energy.sigmoid()",
     ),
+    (
+        "norm_by_einsum",
+        "keys of an earlier call",
+        '        z = torch.einsum("nhie,nhje->nhij", q, k)',
+        "        k = vars(self).setdefault((k.shape, k.dtype), k.detach())\n"
+        '        z = torch.einsum("nhie,nhje->nhij", q, k)',
+    ),
+    ("norm_by_einsum", "a sum twice by +=", "z = self.κανόνας(y + h, 1)", "h += y; z = self.κανόνας(h + h, 1)"),
+    ("sentence_by_sentence", "the second word hidden, too", "if w != 0]", "if w != 0 and i != 1]"),
+    (
+        "embedding_bag",
+        "the first place everywhere",
+        "arange(t).expand(n, t)",
+        "zeros(t, dtype=torch.long).expand(n, t)",
+    ),
 )

@@ -207,3 +207,11 @@ def test_float32_inside_is_noticed_and_no_mistake() -> None:
     found = diagnosed(planted("plain", ("self.word(ids) +", "self.word(ids).float().to(self.word.weight.dtype) +")))
     assert found.answer
     assert any("float32" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("scaled", "factor"), [("2 * ({})", 2), ("({}) * 0.5**0.5", 0.707)])
+def test_a_norm_that_hides_a_factor_of_its_sum_is_told(scaled: str, factor: float) -> None:
+    """A factor of the sum changes no more than the small number under the root does."""
+    found = diagnosed(planted("plain", ("y + self.linear2(hidden)", scaled.format("y + self.linear2(hidden)"))))
+    assert found.answer
+    assert [note.partition(" times the sum")[0] for note in found.departures] == [f"{factor}"]

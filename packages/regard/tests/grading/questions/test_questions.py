@@ -344,3 +344,19 @@ def test_what_the_form_did_not_save(data, said, tmp_path) -> None:
     (tmp_path / "w.json").write_text(data)
     with pytest.raises(InputError, match=said):
         gather_decisions(tmp_path / "grades", read(tmp_path, TWO), tmp_path / "w.json")
+
+
+PLAIN = Path(__file__).parents[2] / "coursework" / "checker" / "styles" / "plain.py"
+
+
+@pytest.mark.slow
+def test_what_a_transformer_gets(tmp_path) -> None:
+    pytest.importorskip("torch")
+    assignment = read(tmp_path, '[[question]]\nid = "2"\nclaim = "translator"\nfunction = "Translator"\npoints = 7\n')
+    (task,), text, total = assignment.tasks, PLAIN.read_text(), "y + self.linear2(hidden)"
+    doubled = run(task, text.replace(total, f"2 * ({total})"))
+    assert (doubled.status, doubled.share) == (Status.PASSED, 1)
+    assert [note.partition(" the sum")[0] for note in doubled.notes] == ["2 times"]
+    drops = run(task, text.replace(total, f"torch.nn.functional.dropout({total}, 0.1)"))
+    assert (drops.status, drops.share) == (Status.FAILED, 6 / 7)  # all parts are right, and the whole is not
+    assert drops.mistakes == ("dropout that stays on in eval()",)

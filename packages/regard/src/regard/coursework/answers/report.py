@@ -14,7 +14,7 @@ from regard.coursework.verdict import format_parameters, wrap_text
 from regard.errors import CouldNotFindOut
 from regard.results import Result
 
-TOO_LONG = 5  # times the best on every instance: ln(n/eps) with a careless factor stays below 3
+TOO_LONG = 4  # times the best on every instance: ln(n/eps) with a careless factor stays below 3
 MOST_SHOWN = 400  # numbers of a counterexample that are printed; JSON has them all
 
 

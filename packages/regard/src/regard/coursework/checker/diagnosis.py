@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 
 from regard.coursework.checker.comparison import (
+    EXACT,
     SINGLE,
     WHOLE,
     Match,
@@ -18,7 +19,7 @@ from regard.coursework.checker.comparison import (
     output_difference,
     start_values,
 )
-from regard.coursework.checker.findings import Finding, find_findings
+from regard.coursework.checker.findings import Finding, find_findings, has_few_digits
 from regard.coursework.checker.role_solver import Solver
 from regard.coursework.checker.search import TRIES, find_match, match_whole
 from regard.mistakes.feed_forward import NormChoice
@@ -153,7 +154,7 @@ def diagnose(
     raised = recording.runs[0].raised
     unread = unread_sentence(match, stages) if guessed and not named and recording.parameters else ""
     measured = not match.complete and not recording.parameters  # with roles to assign, a number would be a guess
-    departures = tuple(_departures(match)) if match.complete else ()
+    departures = tuple(_departures(match, recording)) if match.complete else ()
     difference, smallest = _difference(match, recording, stages) if measured else (None, None)
     return Diagnosis(
         name=recording.name,
@@ -210,29 +211,17 @@ def _counts_as_mistake(mistake: Mistake) -> bool:
 
 def report_mistake(mistake: Mistake, roles: Roles) -> ReportedMistake:
     """A mistake as it is told."""
-    place = next((roles.places[key] for key in mistake.at if key in roles.places), Place())
-    return ReportedMistake(
-        name=mistake.name,
-        said=mistake.said,
-        instead=mistake.instead,
-        stage=mistake.stage,
-        line=place.line,
-        method=place.method,
-        weight=mistake.weight.value,
-    )
+    return _report(mistake, next((roles.places[key] for key in mistake.at if key in roles.places), Place()))
 
 
 def report_finding(finding: Finding) -> ReportedMistake:
     """A finding as it is told."""
-    return ReportedMistake(
-        name=finding.name,
-        said=finding.said,
-        instead=finding.instead,
-        stage=finding.stage,
-        line=finding.place.line,
-        method=finding.place.method,
-        weight=finding.weight.value,
-    )
+    return _report(finding, finding.place)
+
+
+def _report(one: Mistake | Finding, place: Place) -> ReportedMistake:
+    told = {"name": one.name, "said": one.said, "instead": one.instead, "stage": one.stage, "weight": one.weight.value}
+    return ReportedMistake(**told, line=place.line, method=place.method)
 
 
 def _padding(match: Match, recording: Recording, padding: str) -> list[ReportedMistake]:
@@ -242,20 +231,10 @@ def _padding(match: Match, recording: Recording, padding: str) -> list[ReportedM
         return []
     if (not mask) == (padding == "read"):
         return []
-    said = "padding is read like words" if not mask else "padding is hidden"
-    instead = "hide the keys that are padding" if not mask else "the model asked for reads padding"
+    hidden = Finding(name="padding-hidden", said="padding is hidden", instead="the model asked for reads padding")
+    read = Finding(name="padding-read", said="padding is read like words", instead="hide the keys that are padding")
     place = match.roles.places.get("softmax", Place())
-    return [
-        ReportedMistake(
-            name="padding-read" if not mask else "padding-hidden",
-            said=said,
-            instead=instead,
-            stage="attention",
-            line=place.line,
-            method=place.method,
-            weight=Weight.MISTAKE.value,
-        )
-    ]
+    return [report_finding(replace(hidden if mask else read, stage="attention", place=place))]
 
 
 def _join_time_first(named: list[ReportedMistake]) -> list[ReportedMistake]:
@@ -315,22 +294,39 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
     for one in match.mistakes:
         if one.name in TWINS and recording.kind != "attention" and not match.mistake_at("mask"):
             notes.append(f"{TWINS[one.name]} would give the same numbers, if what we call queries are your keys")
-    if match.roles.layers > 1:
-        notes.append("there is more than one layer of attention; the reference has one")
     return notes
 
 
-def _departures(match: Match) -> Iterator[str]:
+def _departures(match: Match, recording: Recording) -> Iterator[str]:
     """Where a complete match is the reference but for a small thing that some write on purpose."""
     if match.tolerance == SINGLE:
-        yield "the numbers agree to float32 only: something inside is computed or stored in float32"
-    chosen = [one for name in ("first norm", "second norm") if isinstance(one := match.switches.get(name), NormChoice)]
+        yield _reason_for_few_digits(match, recording)
+    chosen = list(_chosen_norms(match).values())
     if any(one.kind == "layer, eps outside" for one in chosen):
         yield "a norm adds its small number outside the root: sqrt(variance) + eps, where sqrt(variance + eps) is asked"
     large = [one for one in chosen if one.eps > 1e-4]
     if large:
         to = "deviation" if large[0].kind.endswith("eps outside") else "variance"
         yield f"a norm adds {large[0].eps:g} to the {to}, where 1e-05 is usual"
+
+
+def _chosen_norms(match: Match) -> dict[str, NormChoice]:
+    return {name: one for name, one in match.switches.items() if isinstance(one, NormChoice)}
+
+
+def _reason_for_few_digits(match: Match, recording: Recording) -> str:
+    """Why the numbers agree to float32's digits: it is used; or a norm hides that its sum is doubled; or neither."""
+    if any(has_few_digits(node.value, bits=24) for node in recording.runs[0].nodes):
+        return "the numbers agree to float32 only: something inside is computed or stored in float32"
+    norms = _chosen_norms(match)
+    for factors in product((1, 2, 0.5, 2**0.5, 0.5**0.5), repeat=len(norms)):
+        # norm(k u) is norm(u), but that k leaves the small number of the norm as it is
+        scaled = {n: replace(norms[n], eps=norms[n].eps / k**2) for n, k in zip(norms, factors, strict=True)}
+        exact = replace(match, switches={**match.switches, **scaled}, tolerance=EXACT)
+        if not any(output_difference(exact, one, recording.pad) for one in (*recording.runs, *recording.fresh)):
+            names = [f"{k:.3g} times the sum enters the {n}" for n, k in zip(norms, factors, strict=True) if k != 1]
+            return f"{' and '.join(names)}, which takes the factor out again, but for the small number under its root"
+    return "the numbers agree to 5 digits only: a constant is rounded, or a small number is another one"
 
 
 def _difference(

@@ -11,12 +11,11 @@ import numpy as np
 from regard.array_types import Array
 from regard.coursework.checker.comparison import EXACT, SINGLE, is_close
 from regard.coursework.checker.diagnosis import Diagnosis, ReportedMistake, diagnose, report_finding, report_mistake
-from regard.coursework.checker.findings import NOWHERE, one_gain_finding, unregistered_findings
+from regard.coursework.checker.findings import NOWHERE, Finding, one_gain_finding, unregistered_findings
 from regard.coursework.checker.search import TRIES, find_match
 from regard.mistakes.attention import softmax
 from regard.mistakes.embedding import FORMULAS, sinusoids
 from regard.mistakes.feed_forward import NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
-from regard.mistakes.mistake import Weight
 from regard.tracing.parameter_roles import Roles, find_roles
 from regard.tracing.recording import ForwardPass, Recording
 
@@ -83,21 +82,17 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
     incomplete, _, extra, mask, match = min(readings, key=lambda one: one[:2])
     if incomplete:
         return dataclasses.replace(plain, notes=(*plain.notes, "with a mask, nothing we know explains the result"))
-    place = match.roles.places.get("mask", match.roles.places.get("softmax"))
+    place = match.roles.places.get("mask", match.roles.places.get("softmax", NOWHERE))
     named = [report_mistake(one, match.roles) for one in extra]
     if not mask and not any(one.name == "mask-thrown-away" for one in plain.mistakes):
-        line, method = (None, "") if place is None else (place.line, place.method)
-        named.append(
-            ReportedMistake(
-                name="mask-without-effect",
-                said="a mask that is given and changes nothing",
-                instead="scores = scores.masked_fill(hidden, -inf), before the softmax",
-                stage="attention",
-                line=line,
-                method=method,
-                weight=Weight.MISTAKE.value,
-            )
+        without = Finding(
+            name="mask-without-effect",
+            said="a mask that is given and changes nothing",
+            instead="scores = scores.masked_fill(hidden, -inf), before the softmax",
+            stage="attention",
+            place=place,
         )
+        named.append(report_finding(without))
     parts = {**plain.parts, **({"attention": "mistake"} if named else {})}
     return dataclasses.replace(plain, mistakes=plain.mistakes + tuple(named), parts=parts)
 
@@ -211,7 +206,7 @@ def _judge_loss(recording: Recording) -> Diagnosis:
 
 def _loss_mistake(name: str, said: str) -> ReportedMistake:
     instead = "the mean over real tokens of -log softmax(scores)[target]: F.cross_entropy(..., ignore_index=pad)"
-    return ReportedMistake(name=name, said=said, instead=instead, stage="loss", line=None, method="", weight="mistake")
+    return report_finding(Finding(name=name, said=said, instead=instead, stage="loss"))
 
 
 def _losses(run: ForwardPass, pad: int) -> Iterator[tuple[str, str, float, Array]]:

@@ -102,7 +102,9 @@ class Solver:
 
     def _tables(self) -> list[Roles]:
         ids, own = self.start.ids, self.roles
-        tables = [piece for piece in self._matrices(self.width) if len(piece.value) > 1]
+        tables, end = self._matrices(self.width), self.source_words
+        joint = [one for one in tables if len(one.value) > end > 0]  # words, then places
+        tables += [replace(one, value=half) for one in joint for half in np.split(one.value, [end])]
         words = [] if own.tokens is None else [Piece(value=own.tokens, parameters=own.token_parameters)]
         places = [Piece(value=table, parameters=own.position_parameters) for table in own.tables]
         if ids is None:
@@ -295,7 +297,7 @@ class Solver:
         if self.roles.tokens is not None:
             return int(self.roles.tokens.shape[1])
         states = next((v.shape[-1] for v in self.start.known.values() if v.ndim == 3), 0)
-        tables = (p.value.shape[1] for p in self.pieces if p.value.ndim == 2 and len(p.value) == self.source_words)
+        tables = (p.value.shape[1] for p in self.pieces if p.value.ndim == 2 and len(p.value) >= self.source_words > 0)
         return states or next(tables, 0)
 
     def _vectors(self, size: int) -> list[Piece]:

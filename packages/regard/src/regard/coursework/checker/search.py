@@ -398,7 +398,10 @@ def match_whole(candidates: Sequence[Roles], recording: Recording, stages: Seque
 def _whole_choices(roles: Roles, recording: Recording, stages: Sequence[str], *, single: bool) -> Iterator[Choice]:
     """At rest: every mask that is no mistake, both norms in either order. Single: one mistake beside such a mask."""
     padding, causal = masks_in(recording.runs[0])
-    masks = [Choice()] + [Choice(switches=dict(one.replaces), mistakes=(one,)) for one in MASKS if padding]
+    # a mask of plain numbers, made by ids.tolist(), leaves no trace
+    masks = [Choice()] + [
+        Choice(switches=dict(one.replaces), mistakes=(one,)) for one in MASKS if padding or not single
+    ]
     norms = list(_norm_pairs(roles))
     if not single:
         for pair in norms:

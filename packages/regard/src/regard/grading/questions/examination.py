@@ -357,17 +357,17 @@ def _transformer_outcome(task: Task, given: StudentAnswer, limits: Limits, jail:
     report = check_recording(ran, name=spec, seed=seed, hints=1, several_heads=True)
     parts = report.diagnosis.parts
     right = sum(verdict == "right" for verdict in parts.values())
+    # a mistake of the model as a whole costs as much as one in a part
+    share = 1.0 if report.answer else min(right, len(parts) - 1) / len(parts) if parts else 0.0
     kept: dict[str, Any] = {"instances": len(parts), "confined": hide_user(ran.confined), "printed": ran.printed[:500]}
     if report.doubts and right:
-        share = 1.0 if report.answer else min(right / len(parts), 0.99)
         reason = f"{right} of {len(parts)} parts equal the reference, but a person has to look: {report.doubts[0]}"
         return Outcome(status=Status.DOUBTED, share=share, reason=reason, notes=report.doubts[1:], **kept)
     if report.answer:
-        return Outcome(status=Status.PASSED, share=1.0, **kept)
+        return Outcome(status=Status.PASSED, share=share, notes=report.diagnosis.departures, **kept)
     where = "; ".join(f"look at {one.where}" for one in report.diagnosis.mistakes)
     said = f"{right} of {len(parts)} parts equal the reference" + (f"; {where}" if where else "")
     names = tuple(one.said for one in report.diagnosis.mistakes) or ("differs from the reference",)
-    share = min(right / len(parts), 0.99) if parts else 0.0
     return Outcome(status=Status.FAILED, share=share, reason=said, mistakes=names, **kept)
 
 

@@ -235,6 +235,11 @@ class Subject:
             oldest = next(iter(sizes))
             del self._answers[oldest], sizes[oldest]
 
+    def at_once(self) -> int:
+        """How many examples like the first are asked at once: their answers are to take no more than those held."""
+        held = sum(o.values.nbytes for o in self.ask(self.make()))
+        return max(BATCH, BATCH * _REMEMBERED // max(held, 1))
+
     def short_lengths(self) -> tuple[int, ...]:
         """Lengths for what does not hang on length: those of the audit, or the usual small ones where it has longer."""
         return tuple(min(n, m) for n, m in zip(self.lengths, self._usual, strict=True))

@@ -5,6 +5,7 @@ Steps of 3 are asked too because a causal mask that is aligned at the wrong corn
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -135,7 +136,7 @@ def _check_steps(subject: Subject, base: Question, name: str, *, step: int, firs
         return _unusable_cache(label, f"it returned no {name}")
     for start in range(first, length, step):
         part = _part(subject, base, start, start + step)
-        kept = _copy_cache(past)
+        kept = copy.deepcopy(past)  # the step may write into it
         try:
             made = _run(subject, part, name, past, start)
             answers = [o for o in subject.outputs(made, part) if o.stream == last]
@@ -148,27 +149,18 @@ def _check_steps(subject: Subject, base: Question, name: str, *, step: int, firs
         if gap.name == "nothing":
             return _unusable_cache(label, "with it, it returns nothing that can be compared")
         if gap.is_above_rounding:
-            return Finding(
-                property=NAME,
-                check=label,
-                status=Status.FAILED,
-                sentence=f"With {start} tokens cached, the next {step} get something else than without a cache: "
-                f"{gap.words()}.",
-                size=gap.size,
-                rounding=gap.rounding,
+            return gap.finding(
+                NAME,
+                label,
+                Status.FAILED,
+                f"With {start} tokens cached, the next {step} get something else than without a cache: {gap.words()}.",
                 example={"cached": start, "step": step, "words": f"{start} tokens cached, then {step} at once"},
                 culprit=_blame(subject, base, part, name, kept, start),
                 cause=_CAUSE,
                 cure=_CURE,
             )
-    return Finding(
-        property=NAME,
-        check=label,
-        status=Status.PASSED,
-        sentence=f"The last {length - first} tokens get the same with the rest cached ({gap.words()}).",
-        size=gap.size,
-        rounding=gap.rounding,
-    )
+    sentence = f"The last {length - first} tokens get the same with the rest cached ({gap.words()})."
+    return gap.finding(NAME, label, Status.PASSED, sentence)
 
 
 def _check_own_type(subject: Subject, base: Question, name: str, first: int) -> Iterator[Finding]:
@@ -179,7 +171,7 @@ def _check_own_type(subject: Subject, base: Question, name: str, first: int) -> 
     try:
         whole = protected_parts(subject.ask(base, wide=False), seen, last)
         past = _find_cache(_run(subject, _part(subject, base, 0, first), name, None, 0, wide=False), name)
-        kept = _copy_cache(past)
+        kept = copy.deepcopy(past)
         made = _run(subject, part, name, past, first, wide=False)
     except Exception:  # it may run in the float64 copy only
         return
@@ -291,13 +283,6 @@ def _find_cache(made: Any, name: str) -> Any:
     if isinstance(made, (tuple, list)) and len(made) > 1:
         return made[1]
     return None
-
-
-def _copy_cache(past: Any) -> Any:
-    """The cache before a step, for the step may write into it."""
-    import copy
-
-    return copy.deepcopy(past)
 
 
 def _blame(

@@ -53,7 +53,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         apart = _largest_gap(_answers(subject, others[0]), after_base[0])
         # the renewed copy was asked nothing yet: what a model stores at its first call shows against it
         words = "A question gets another answer after one of the same size than as the first"
-    if not apart and (apart := _moved_by_longer(subject, base, first)):
+    if not apart and (apart := _gap_after_longer(subject, base, first)):
         others, words = _longer_questions(subject), "The same question gets another answer after a longer one"
     if apart:
         yield _failing_finding(subject, base, "memory", apart, words, others)
@@ -118,7 +118,7 @@ def _longer_questions(subject: Subject) -> list[Question]:
     return [] if lengths is None else [subject.make(1, lengths=lengths)]
 
 
-def _moved_by_longer(subject: Subject, base: Question, first: dict[str, torch.Tensor]) -> float:
+def _gap_after_longer(subject: Subject, base: Question, first: dict[str, torch.Tensor]) -> float:
     """How far an answer moves after a longer question; 0 for rounding, as a table that is made anew may round anew."""
     try:
         for longer in _longer_questions(subject):

@@ -175,7 +175,7 @@ def _check_swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterat
     # Of a long text the last two and the first two places: where all at the end share a position, those do not.
     neighbours = neighbours[:16] if length <= 32 else [neighbours[0], neighbours[-1]]
     pairs = [*neighbours, *(pair for pair in _similar_places(subject) if pair not in neighbours)]
-    most = subject.at_once()
+    most = subject.at_once(length)
     unseen = [pair for i in range(0, len(pairs), most) for pair in _unseen_swaps(subject, pairs[i : i + most])]
     if unseen and len(unseen) < len(pairs):  # where no swap at all is seen, the permutation has said so already
         (one, other), (name, module) = unseen[0], parts[0]

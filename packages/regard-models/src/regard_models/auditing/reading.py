@@ -180,7 +180,7 @@ def _check_places(subject: Subject) -> Finding:
     fresh = subject.other_tokens(last, rows.values)
     values[range(length), range(length)] = fresh[0]  # the example behind the last one is left as it is
     question = base.with_rows(last, replace(base.rows[last], values=values))
-    parts = torch.split(torch.arange(length), subject.at_once())  # each beside the example that is left as it is
+    parts = torch.split(torch.arange(length), subject.at_once(length))  # each beside the example that is left as it is
     moved = torch.cat([_moved_places(subject, rows_of(question, [*part.tolist(), length]), last) for part in parts])
     dead = [place for place in range(length) if not bool(moved[place].any())]
     if dead:

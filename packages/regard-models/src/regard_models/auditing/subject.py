@@ -235,10 +235,10 @@ class Subject:
             oldest = next(iter(sizes))
             del self._answers[oldest], sizes[oldest]
 
-    def at_once(self) -> int:
-        """How many examples like the first are asked at once: their answers are to take no more than those held."""
-        held = sum(o.values.nbytes for o in self.ask(self.make()))
-        return max(BATCH, BATCH * _REMEMBERED // max(held, 1))
+    def at_once(self, length: int) -> int:
+        """How many examples of a length are asked at once: their answers are to take no more than those held."""
+        first = sum(o.values.nbytes for o in self.ask(self.make())) // (BATCH * self.lengths[-1])
+        return max(BATCH, _REMEMBERED // max(first * length, 1))
 
     def short_lengths(self) -> tuple[int, ...]:
         """Lengths for what does not hang on length: those of the audit, or the usual small ones where it has longer."""

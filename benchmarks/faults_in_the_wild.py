@@ -161,6 +161,25 @@ def gemma3n() -> str:
     )
 
 
+def led() -> str:
+    import torch
+
+    it = model("LEDForConditionalGeneration", "LEDConfig")
+    ids, keep = tokens(12), torch.ones(2, 12, dtype=torch.long)
+    keep[:, :4] = 0
+    aparts = []
+    for mask in (keep, torch.ones_like(keep)):
+        begun = it(input_ids=ids, decoder_input_ids=ids[:, :-1], decoder_attention_mask=mask[:, :-1], use_cache=True)
+        step = it(input_ids=ids, decoder_input_ids=ids[:, -1:], decoder_attention_mask=mask,
+                  past_key_values=begun.past_key_values)  # fmt: skip
+        whole = it(input_ids=ids, decoder_input_ids=ids, decoder_attention_mask=mask)
+        aparts.append(float((whole.logits[:, -1:] - step.logits).abs().max()))
+    return (
+        f"A step of one token makes no mask at all, so decoder_attention_mask is not read: {aparts[0]:.0e} off beside "
+        f"four tokens of padding on the left of what is written, and {aparts[1]:.0e} without padding."
+    )
+
+
 def dbrx() -> str:
     import transformers
 
@@ -182,6 +201,7 @@ FAULTS: dict[str, Callable[[], str]] = {
     "XLM, FlauBERT": xlm,
     "RecurrentGemma": recurrentgemma,
     "Gemma 3n": gemma3n,
+    "LED": led,
     "DBRX": dbrx,
 }
 

@@ -1,4 +1,4 @@
-"""The models of blind.py, stranger.py, newcomer.py and visitor.py: wrong ones are caught, odd ones not accused."""
+"""The models of five strangers (blind.py to visitor.py): wrong ones are caught, odd ones not accused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from mutants import blind, newcomer, stranger, visitor  # noqa: E402
+from mutants import blind, newcomer, passerby, stranger, visitor  # noqa: E402
 from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard_models import audit  # noqa: E402
@@ -20,7 +20,7 @@ from tiers import TABLE, sampled  # noqa: E402
 @pytest.mark.parametrize(
     "case",
     sampled(
-        blind.WRONG + stranger.WRONG + newcomer.WRONG + visitor.WRONG,
+        blind.WRONG + stranger.WRONG + newcomer.WRONG + visitor.WRONG + passerby.WRONG,
         every=5,
         others=TABLE,
         name=lambda case: case[0],
@@ -36,7 +36,7 @@ def test_a_wrong_model_is_caught(case) -> None:
 @pytest.mark.parametrize(
     "case",
     sampled(
-        blind.HEALTHY + stranger.HEALTHY + newcomer.HEALTHY + visitor.HEALTHY,
+        blind.HEALTHY + stranger.HEALTHY + newcomer.HEALTHY + visitor.HEALTHY + passerby.HEALTHY,
         every=4,
         others=TABLE,
         name=lambda case: case[0],

@@ -96,6 +96,7 @@ def test_a_hang_is_stopped_and_a_changed_file_stays_in_the_copy(project):
     found = check_suite(COMMAND, "attention:attend", only=["softmax-not-divided", "scale-missing"])
     assert {one.name: one.how for one in found.trials} == {"softmax-not-divided": "hung", "scale-missing": ""}
     assert found.notes[0].startswith("The tests change files, each time in a copy of the folder: attention.py, results")
+    assert "With 1 of the mistakes the tests hung; they were stopped after " in str(found)
     assert not (folder / "results.txt").exists()
     assert (folder / "attention.py").read_text() == ATTENTION
 

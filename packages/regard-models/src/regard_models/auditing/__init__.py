@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.errors import InputError
+from regard.errors import InputError, describe_error
 from regard.results import Result
 from regard_models.auditing import (
     batch,
@@ -217,7 +217,7 @@ def assert_healthy(model: nn.Module | ModelInput, inputs: Any = None, **options:
     audited = audit(model, inputs, **options)
     if not audited.answer:
         what = "is not healthy" if audited.failures else "could not be asked everything"
-        found = (*audited.failures, *audited.open_questions)
+        found = (*filter(None, [audited.headline()]), *audited.failures, *audited.open_questions)
         raise AssertionError("\n".join([f"{audited.name} {what}:", *map(str, found)]))
     return audited
 
@@ -248,8 +248,6 @@ def _run_check(subject: Subject, name: str) -> Iterator[Finding]:
     except InputError:
         raise
     except Exception as error:
-        from regard.errors import describe_error
-
         yield Finding(
             property=name,
             check="run",

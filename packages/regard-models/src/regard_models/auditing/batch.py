@@ -39,14 +39,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield Finding(property=NAME, check="first example", status=Status.NOT_APPLICABLE, sentence=sentence)
         return
     brief, last = subject.make(lengths=subject.short_lengths()), base.batch - 1
+    exchanged = "with its neighbours exchanged"
     tests: list[tuple[str, Make, Question, str]] = [
-        ("first example", partial(exchange_neighbours, kept=0), base, "Example 0, with its neighbours exchanged"),
-        (
-            "last example",
-            partial(exchange_neighbours, kept=last),
-            base,
-            f"Example {last}, with its neighbours exchanged",
-        ),
+        ("first example", partial(exchange_neighbours, kept=0), base, f"Example 0, {exchanged}"),
+        ("last example", partial(exchange_neighbours, kept=last), base, f"Example {last}, {exchanged}"),
         ("alone", _ask_first_alone, base, "Example 0, asked alone"),
         ("order", _rotate_examples, brief, "Each example, asked in another order"),
     ]
@@ -146,21 +142,12 @@ def _finding(
         sentence = f"{what}, gets an answer of another shape, so there is nothing to compare."
         return Finding(property=NAME, check=name, status=Status.NOT_APPLICABLE, sentence=sentence)
     if not gap.is_above_rounding:
-        return Finding(
-            property=NAME,
-            check=name,
-            status=Status.PASSED,
-            sentence=f"{what}, gets the same ({gap.words()}).",
-            size=gap.size,
-            rounding=gap.rounding,
-        )
-    return Finding(
-        property=NAME,
-        check=name,
-        status=Status.FAILED,
-        sentence=f"{what}, gets something else: {gap.words()}.",
-        size=gap.size,
-        rounding=gap.rounding,
+        return gap.finding(NAME, name, Status.PASSED, f"{what}, gets the same ({gap.words()}).")
+    return gap.finding(
+        NAME,
+        name,
+        Status.FAILED,
+        f"{what}, gets something else: {gap.words()}.",
         example=_example(subject, experiment, gap),
         culprit=blame(subject, experiment, brief),
         cause=_CAUSE,

@@ -5,6 +5,7 @@ Steps of 3 are asked too because a causal mask that is aligned at the wrong corn
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -67,27 +68,32 @@ def check(subject: Subject) -> Iterator[Finding]:
             finding, chunks = (g if _is_mended(f, g) else f for f, g in zip((finding, chunks), again, strict=True))
     yield finding
     yield chunks
-    if healthy and subject.streams[-1].masks and subject.given.advance is None:
-        yield from _check_padded(subject, name)
+    for i, stream in enumerate(subject.streams):
+        if healthy and stream.masks and subject.given.advance is None:
+            yield from _check_padded(subject, name, i)
     if subject.module is not subject.native and healthy:
         yield from _check_own_type(subject, base, name, most)
 
 
-def _check_padded(subject: Subject, name: str) -> Iterator[Finding]:
-    """A batch that is padded on the left, as texts are written together; a step is told the mask of all tokens."""
+def _check_padded(subject: Subject, name: str, i: int) -> Iterator[Finding]:
+    """A batch that is padded on the left, as texts are written together; a step is told the mask of all tokens.
+
+    What is only read (a translator's source) is padded on the right.
+    """
     last = len(subject.streams) - 1
-    real = min(real_length(subject, last), subject.short_lengths()[last])
+    side, of = ("left", "") if i == last else ("right", f" of {subject.streams[i].name}")
+    real = min(real_length(subject, i), subject.short_lengths()[i])
     if real < 2:
         return
-    base = padded_question(subject, last, "left", real, fill=1, told=True)
+    base = padded_question(subject, i, side, real, fill=1, told=i == last)
     found = _check_steps(subject, base, name, step=1, first=base.rows[last].length - 1)
     if found.size is None:  # what it wants of a mask in a step is its business
         return
-    sentence = f"Beside padding on the left: {found.sentence[:1].lower()}{found.sentence[1:]}"
+    sentence = f"Beside padding on the {side}{of}: {found.sentence[:1].lower()}{found.sentence[1:]}"
     cause = "a mask of padding that is left out, cut or counted from the wrong end where keys are cached."
     cure = "Hide padded keys in every step: the mask of all tokens belongs to the cached keys and the new ones."
     told: dict[str, Any] = {"cause": cause, "cure": cure} if found.status is Status.FAILED else {}
-    yield replace(found, check="padded", sentence=sentence, **told)
+    yield replace(found, check=f"padded{of}", sentence=sentence, **told)
 
 
 def _is_passed(finding: Finding) -> bool:
@@ -130,7 +136,7 @@ def _check_steps(subject: Subject, base: Question, name: str, *, step: int, firs
         return _unusable_cache(label, f"it returned no {name}")
     for start in range(first, length, step):
         part = _part(subject, base, start, start + step)
-        kept = _copy_cache(past)
+        kept = copy.deepcopy(past)  # the step may write into it
         try:
             made = _run(subject, part, name, past, start)
             answers = [o for o in subject.outputs(made, part) if o.stream == last]
@@ -143,27 +149,18 @@ def _check_steps(subject: Subject, base: Question, name: str, *, step: int, firs
         if gap.name == "nothing":
             return _unusable_cache(label, "with it, it returns nothing that can be compared")
         if gap.is_above_rounding:
-            return Finding(
-                property=NAME,
-                check=label,
-                status=Status.FAILED,
-                sentence=f"With {start} tokens cached, the next {step} get something else than without a cache: "
-                f"{gap.words()}.",
-                size=gap.size,
-                rounding=gap.rounding,
+            return gap.finding(
+                NAME,
+                label,
+                Status.FAILED,
+                f"With {start} tokens cached, the next {step} get something else than without a cache: {gap.words()}.",
                 example={"cached": start, "step": step, "words": f"{start} tokens cached, then {step} at once"},
                 culprit=_blame(subject, base, part, name, kept, start),
                 cause=_CAUSE,
                 cure=_CURE,
             )
-    return Finding(
-        property=NAME,
-        check=label,
-        status=Status.PASSED,
-        sentence=f"The last {length - first} tokens get the same with the rest cached ({gap.words()}).",
-        size=gap.size,
-        rounding=gap.rounding,
-    )
+    sentence = f"The last {length - first} tokens get the same with the rest cached ({gap.words()})."
+    return gap.finding(NAME, label, Status.PASSED, sentence)
 
 
 def _check_own_type(subject: Subject, base: Question, name: str, first: int) -> Iterator[Finding]:
@@ -174,7 +171,7 @@ def _check_own_type(subject: Subject, base: Question, name: str, first: int) -> 
     try:
         whole = protected_parts(subject.ask(base, wide=False), seen, last)
         past = _find_cache(_run(subject, _part(subject, base, 0, first), name, None, 0, wide=False), name)
-        kept = _copy_cache(past)
+        kept = copy.deepcopy(past)
         made = _run(subject, part, name, past, first, wide=False)
     except Exception:  # it may run in the float64 copy only
         return
@@ -288,13 +285,6 @@ def _find_cache(made: Any, name: str) -> Any:
     return None
 
 
-def _copy_cache(past: Any) -> Any:
-    """The cache before a step, for the step may write into it."""
-    import copy
-
-    return copy.deepcopy(past)
-
-
 def _blame(
     subject: Subject, base: Question, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None
 ) -> Culprit | None:
@@ -303,6 +293,7 @@ def _blame(
     unit, floor = (None, 1e-14) if wide is None else (subject.coarsest, torch.finfo(subject.coarsest).eps)
     others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
     last = len(base.rows) - 1
+    runs = []
     # What the first tokens left behind comes first: a fault there is seen in the step only a layer later.
     for begin, asked, held in ((0, _part(subject, base, 0, start), None), (start, part, past)):
         size = asked.rows[-1].length
@@ -311,8 +302,11 @@ def _blame(
         noise = [record_calls(subject, full_inputs, seen, jitter=j, unit=unit) for j in range(subject.jitters)]
         inputs = _inputs(subject, asked, name, held, begin, wide=wide)
         step_view = View(batch=asked.batch, places={**others, size: None})
-        stepped = record_calls(subject, inputs, step_view, wide=wide, run=_call(subject, begin, name))
-        if (found := first_to_differ(full, stepped, noise, subject, floor=floor)) is not None:
-            return found
+        runs.append((full, record_calls(subject, inputs, step_view, wide=wide, run=_call(subject, begin, name)), noise))
+    # A memory of the first tokens differs rightly from one of all: it speaks where nothing with places does.
+    for loose in (False, True):
+        for run in runs:
+            if (found := first_to_differ(*run, subject, floor=floor, loose=loose)) is not None:
+                return found
     # Asked again, with every submodule watched, the step may be right: what it hangs on is kept between calls.
     return culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")

@@ -16,7 +16,7 @@ from regard.torch_arithmetic import FACTOR
 from regard_models.auditing.experiment import Experiment, Gap, View, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Finding, Status
 from regard_models.auditing.question import Question
-from regard_models.auditing.subject import Subject
+from regard_models.auditing.subject import Subject, tensors_of
 from regard_models.auditing.trace import blame, first_to_differ, record_calls
 from regard_models.inputs.model_input import call, original
 
@@ -80,13 +80,11 @@ def _check_beginning(subject: Subject, base: Question) -> Iterator[Finding]:
     if gap.is_above_rounding:
         length, cut = base.rows[-1].length, experiment.other.rows[-1].length
         words = f"the first {cut} of {length} tokens"
-        yield Finding(
-            property=NAME,
-            check="length",
-            status=Status.FAILED,
-            sentence=f"Asked alone, {words} get something else: {gap.words()}.",
-            size=gap.size,
-            rounding=gap.rounding,
+        yield gap.finding(
+            NAME,
+            "length",
+            Status.FAILED,
+            f"Asked alone, {words} get something else: {gap.words()}.",
             example={"tokens": cut, "of": length, "words": words},
             culprit=blame(subject, experiment, lambda: _beginning(_short_question(subject))),
             cause="a scale, a mean or a position that is counted by the length of the whole text.",
@@ -139,13 +137,13 @@ def _not_applicable(sentence: str) -> Finding:
 
 
 def _finding(subject: Subject, experiment: Experiment, gap: Gap) -> Finding:
-    common: dict[str, Any] = {"property": NAME, "check": "intervention", "size": gap.size, "rounding": gap.rounding}
     if not gap.is_above_rounding:
-        sentence = f"Tokens before a change get the same ({gap.words()})."
-        return Finding(status=Status.PASSED, sentence=sentence, **common)
-    return Finding(
-        status=Status.FAILED,
-        sentence=f"Tokens before a change get something else: {gap.words()}.",
+        return gap.finding(NAME, "intervention", Status.PASSED, f"Tokens before a change get the same ({gap.words()}).")
+    return gap.finding(
+        NAME,
+        "intervention",
+        Status.FAILED,
+        f"Tokens before a change get something else: {gap.words()}.",
         example=_smallest_example(subject, experiment),
         culprit=blame(
             subject,
@@ -154,7 +152,6 @@ def _finding(subject: Subject, experiment: Experiment, gap: Gap) -> Finding:
         ),
         cause=_CAUSE,
         cure=_CURE,
-        **common,
     )
 
 
@@ -307,8 +304,6 @@ def _call_seeded(module: nn.Module, inputs: dict[str, Any]) -> Any:
 
 def subject_outputs(subject: Subject, made: Any, question: Question, stream: int) -> list[Tensor]:
     """The outputs that follow a stream, with their gradients."""
-    from regard_models.auditing.subject import tensors_of
-
     outputs = []
     for _, value in tensors_of(made):
         if not subject.given.batch_first and value.ndim > 1:

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from regard_models.auditing.experiment import difference, view
+from regard.torch_arithmetic import FACTOR
+from regard_models.auditing.experiment import difference, largest, view
 from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.question import Question
 from regard_models.auditing.subject import BATCH, Subject
@@ -32,7 +33,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     apart = _largest_gap(first, _answers(subject, base, inputs))
     if apart:
         yield _failing_finding(
-            subject, base, "twice", apart, "The same question, asked twice in eval(), gets two answers"
+            subject, base, "twice", apart, "The same question, asked twice in eval(), gets two answers", []
         )
         return
     yield _passing_finding("twice", "The same question, asked twice, gets the same answer, bit for bit.")
@@ -52,8 +53,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         apart = _largest_gap(_answers(subject, others[0]), after_base[0])
         # the renewed copy was asked nothing yet: what a model stores at its first call shows against it
         words = "A question gets another answer after one of the same size than as the first"
+    if not apart and (apart := _gap_after_longer(subject, base, first)):
+        others, words = _longer_questions(subject), "The same question gets another answer after a longer one"
     if apart:
-        yield _failing_finding(subject, base, "memory", apart, words)
+        yield _failing_finding(subject, base, "memory", apart, words, others)
     else:
         yield _passing_finding("memory", "A question in between changes nothing.")
 
@@ -109,6 +112,25 @@ def _other_questions(subject: Subject) -> list[Question]:
     return questions
 
 
+def _longer_questions(subject: Subject) -> list[Question]:
+    """A longer text, where there is room: what a model grows for it (a table, a base) must not reach shorter ones."""
+    lengths = subject.longer_lengths()
+    return [] if lengths is None else [subject.make(1, lengths=lengths)]
+
+
+def _gap_after_longer(subject: Subject, base: Question, first: dict[str, torch.Tensor]) -> float:
+    """How far an answer moves after a longer question; 0 for rounding, as a table that is made anew may round anew."""
+    try:
+        for longer in _longer_questions(subject):
+            _answers(subject, longer)
+    except Exception:  # too long for it
+        subject.renew()
+        return 0.0
+    apart = _largest_gap(first, _answers(subject, base))
+    scale = max(largest(values.abs()) for values in first.values())
+    return apart if apart > FACTOR * torch.finfo(subject.coarsest).eps * scale else 0.0
+
+
 def _answers(subject: Subject, question: Question, inputs: dict[str, Any] | None = None) -> dict[str, torch.Tensor]:
     """Asked anew each time, in the model's own type."""
     with torch.no_grad(), subject.running(wide=False):
@@ -125,7 +147,12 @@ def _passing_finding(check: str, sentence: str) -> Finding:
     return Finding(property=NAME, check=check, status=Status.PASSED, sentence=sentence, size=0.0, rounding=0.0)
 
 
-def _failing_finding(subject: Subject, base: Question, check: str, apart: float, words: str) -> Finding:
+def _failing_finding(
+    subject: Subject, base: Question, check: str, apart: float, words: str, others: list[Question]
+) -> Finding:
+    where = _trace_difference(subject, base, others)
+    if where is None and others:
+        where = _trace_difference(subject, others[0], [base], after=True)
     return Finding(
         property=NAME,
         check=check,
@@ -133,17 +160,10 @@ def _failing_finding(subject: Subject, base: Question, check: str, apart: float,
         sentence=f"{words}, {apart:.2g} apart.",
         size=apart,
         rounding=0.0,
-        culprit=_blame(subject, base, check),
+        culprit=where,
         cause=_CAUSE,
         cure=_CURE,
     )
-
-
-def _blame(subject: Subject, base: Question, check: str) -> Culprit | None:
-    if check == "twice":
-        return _trace_difference(subject, base, [])
-    others = _other_questions(subject)
-    return _trace_difference(subject, base, others) or _trace_difference(subject, others[0], [base], after=True)
 
 
 def _trace_difference(

@@ -45,10 +45,10 @@ class View:
         for axis, size in enumerate(x.shape):
             if size in self.places:
                 chosen = self.places[size]
-                x = x if chosen is None else x.index_select(axis, chosen.to(x.device))
+                x = x if chosen is None else _select(x, axis, chosen)
             elif size == self.batch and not batch_seen:
                 batch_seen = True
-                x = x if self.rows is None else x.index_select(axis, self.rows.to(x.device))
+                x = x if self.rows is None else _select(x, axis, self.rows)
         return x
 
     def has_places(self, x: Tensor) -> bool:
@@ -70,8 +70,16 @@ class View:
         """
         for axis in range(1, x.ndim):
             fitting = [c for n, c in self.places.items() if n < x.shape[axis] <= n + _PADDED and c is not None]
-            x = x.index_select(axis, fitting[0].to(x.device)) if fitting else x
+            x = _select(x, axis, fitting[0]) if fitting else x
         return x
+
+
+def _select(x: Tensor, axis: int, chosen: Tensor) -> Tensor:
+    """Some entries along an axis; a view where they follow one another, since answers are large."""
+    first, count = int(chosen[0]) if len(chosen) else 0, len(chosen)
+    if first + count <= x.shape[axis] and torch.equal(chosen, torch.arange(first, first + count)):
+        return x.narrow(axis, first, count)
+    return x.index_select(axis, chosen.to(x.device))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

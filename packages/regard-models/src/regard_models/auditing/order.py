@@ -175,7 +175,8 @@ def _check_swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterat
     # Of a long text the last two and the first two places: where all at the end share a position, those do not.
     neighbours = neighbours[:16] if length <= 32 else [neighbours[0], neighbours[-1]]
     pairs = [*neighbours, *(pair for pair in _similar_places(subject) if pair not in neighbours)]
-    unseen = _unseen_swaps(subject, pairs)
+    most = subject.at_once(length)
+    unseen = [pair for i in range(0, len(pairs), most) for pair in _unseen_swaps(subject, pairs[i : i + most])]
     if unseen and len(unseen) < len(pairs):  # where no swap at all is seen, the permutation has said so already
         (one, other), (name, module) = unseen[0], parts[0]
         yield Finding(
@@ -224,19 +225,20 @@ def _check_position_ids(subject: Subject, parts: list[tuple[str, nn.Module]]) ->
         for positions in (places, places.flip(1))  # the same ids turned round, so that none is outside of a table
     ]
     gap = measure(subject, Experiment(base=told[0], base_view=view(told[0]), other=told[1], other_view=view(told[1])))
-    common: dict[str, Any] = {"property": NAME, "check": "position ids", "size": gap.size, "rounding": gap.rounding}
+    check = "position ids"
     if gap.is_above_rounding:
-        yield Finding(status=Status.PASSED, sentence=f"Other position ids are seen ({gap.words()}).", **common)
+        yield gap.finding(NAME, check, Status.PASSED, f"Other position ids are seen ({gap.words()}).")
     elif not parts:
-        yield Finding(status=Status.NOTE, sentence=f"It takes {stream.positions} and ignores them.", **common)
+        yield gap.finding(NAME, check, Status.NOTE, f"It takes {stream.positions} and ignores them.")
     else:
-        yield Finding(
-            status=Status.FAILED,
-            sentence=f"It takes {stream.positions} and ignores them ({gap.words()}), though it has {parts[0][0]}.",
+        yield gap.finding(
+            NAME,
+            check,
+            Status.FAILED,
+            f"It takes {stream.positions} and ignores them ({gap.words()}), though it has {parts[0][0]}.",
             culprit=culprit(parts[0][1], subject),
             cause=_CAUSE,
             cure=_CURE,
-            **common,
         )
 
 

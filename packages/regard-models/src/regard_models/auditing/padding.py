@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,25 +30,21 @@ _CURE = "Give every part that mixes places the mask, and hide keys by minus infi
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Both sides, content and amount, for every stream that can be padded."""
-    any_stream = False
+    asked = False
     for i, stream in enumerate(subject.streams):
         if not (stream.masks or stream.padded_by_id):
             continue
         real = real_length(subject, i)
         if real < 2:
             continue
-        any_stream = True
+        asked = True
         for side in ("right", "left"):
             yield from _check_side(subject, i, side, real)
         if stream.masks and any(isinstance(m, nn.TransformerEncoderLayer) for m in subject.module.modules()):
             yield _check_fused_path(subject, i, real)
-    if not any_stream:
-        yield Finding(
-            property=NAME,
-            check="mask",
-            status=Status.NOT_APPLICABLE,
-            sentence="No input is known to be a mask of padding; say which one with --mask NAME=keep or NAME=hide.",
-        )
+    if not asked:
+        sentence = "No input is known to be a mask of padding; say which one with --mask NAME=keep or NAME=hide."
+        yield Finding(property=NAME, check="mask", status=Status.NOT_APPLICABLE, sentence=sentence)
 
 
 def real_length(subject: Subject, i: int) -> int:
@@ -62,9 +57,8 @@ def real_length(subject: Subject, i: int) -> int:
 def _check_side(subject: Subject, i: int, side: str, real: int) -> Iterator[Finding]:
     suffix = f" of {subject.streams[i].name}" if len(subject.streams) > 1 else ""
     if subject.streams[i].masks:
-        make = partial(
-            _content_experiment, subject, i, side, _short_length(subject, i)
-        )  # of long texts the amount speaks
+        # of long texts the amount speaks
+        make = partial(_content_experiment, subject, i, side, _short_length(subject, i))
         experiment = make()
         gap, name = measure(subject, experiment), f"content on the {side}{suffix}"
         yield _finding(subject, name, experiment, gap, "with other tokens in the padding", make)
@@ -97,18 +91,18 @@ def _check_fused_path(subject: Subject, i: int, real: int) -> Finding:
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
     gap = worst_gap(base, protected_parts(subject.outputs(made, question), seen), subject.rounding_noise(), subject)
-    common: dict[str, Any] = {"property": NAME, "check": "fused path", "size": gap.size, "rounding": gap.rounding}
     if not gap.is_above_rounding:
         sentence = f"Real tokens get the same from torch's fused path and without it ({gap.words()})."
-        return Finding(status=Status.PASSED, sentence=sentence, **common)
+        return gap.finding(NAME, "fused path", Status.PASSED, sentence)
     layer = next(m for m in subject.module.modules() if isinstance(m, nn.TransformerEncoderLayer))
-    return Finding(
-        status=Status.FAILED,
-        sentence=f"Beside padding, torch's fused path for inference and the path of training differ: {gap.words()}.",
+    return gap.finding(
+        NAME,
+        "fused path",
+        Status.FAILED,
+        f"Beside padding, torch's fused path for inference and the path of training differ: {gap.words()}.",
         culprit=culprit(layer, subject, doubt=", or the mask that it is given"),
         cause="a mask of numbers: training adds it to the scores, where the fused path hides what is not 0.",
         cure="Hand over a mask of True and False, True where a key is to be hidden.",
-        **common,
     )
 
 
@@ -125,15 +119,9 @@ def _check_amount(subject: Subject, i: int, side: str, real: int, name: str) -> 
     # one way that works is enough: some models count places by the mask themselves
     gap, experiment, told = min(tried, key=lambda one: one[0].excess)
     if gap.is_above_rounding and side == "left" and not tells:
-        return Finding(
-            property=NAME,
-            check=name,
-            status=Status.NOTE,
-            sentence=f"{PAD} tokens of padding on the left change what real tokens get ({gap.words()}): it takes no "
-            "position_ids, so its positions shift. Pad on the right.",
-            size=gap.size,
-            rounding=gap.rounding,
-        )
+        sentence = f"{PAD} tokens of padding on the left change what real tokens get ({gap.words()}): it takes no "
+        sentence += "position_ids, so its positions shift. Pad on the right."
+        return gap.finding(NAME, name, Status.NOTE, sentence)
     brief = partial(_amount_experiment, subject, i, side, _short_length(subject, i), told=told)
     return _finding(subject, name, experiment, gap, f"with {PAD} tokens of padding more", brief)
 
@@ -215,26 +203,26 @@ def _places(side: str, real: int) -> Tensor:
 def _finding(
     subject: Subject, name: str, experiment: Experiment, gap: Gap, what: str, brief: Callable[[], Experiment]
 ) -> Finding:
-    common: dict[str, Any] = {"property": NAME, "check": name, "size": gap.size, "rounding": gap.rounding}
     if gap.name == "nothing":
         sentence = "No output follows the padded tokens, so there is nothing to compare."
         return Finding(property=NAME, check=name, status=Status.NOT_APPLICABLE, sentence=sentence)
     if not gap.is_above_rounding:
-        return Finding(status=Status.PASSED, sentence=f"Real tokens get the same {what} ({gap.words()}).", **common)
+        return gap.finding(NAME, name, Status.PASSED, f"Real tokens get the same {what} ({gap.words()}).")
     guilty = blame(subject, experiment, brief)
     if "content on the left" in name and guilty is not None and re.search("pos", guilty.module, re.IGNORECASE):
         sentence = f"Other tokens in the padding on the left change what real tokens get ({gap.words()}): "
         sentence += f"{guilty.module} counts places by the id of padding, not by the mask. Fill padding with that id."
-        return Finding(status=Status.NOTE, sentence=sentence, culprit=guilty, **common)
+        return gap.finding(NAME, name, Status.NOTE, sentence, culprit=guilty)
     place = gap.where[1] if len(gap.where) > 1 else None
     follows = any(o.stream is not None for o in subject.ask(experiment.base) if o.name == gap.name)
     where = f"example {gap.where[0]}" + (f", real token {place}" if follows and place is not None else "")
-    return Finding(
-        status=Status.FAILED,
-        sentence=f"Real tokens get something else {what}: {gap.words()}, at {where}.",
+    return gap.finding(
+        NAME,
+        name,
+        Status.FAILED,
+        f"Real tokens get something else {what}: {gap.words()}, at {where}.",
         example={"output": gap.name, "index": list(gap.where), "words": f"{where}, {PAD} tokens of padding"},
         culprit=guilty,
         cause=_CAUSE,
         cure=_CURE,
-        **common,
     )

@@ -13,11 +13,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from regard.torch_arithmetic import FACTOR
 from regard_models.auditing.batch import exchange_neighbours, exchange_signals
 from regard_models.auditing.experiment import Experiment, Gap, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.packing import DOCUMENTS
-from regard_models.auditing.question import Question
+from regard_models.auditing.question import Question, rows_of
 from regard_models.auditing.subject import Subject, tensors_of
 from regard_models.auditing.trace import Record, blame, culprit, record_calls
 from regard_models.inputs.copies import copy_module
@@ -170,7 +171,7 @@ def _differ(mine: list[Tensor], theirs: list[Tensor]) -> bool:
 
 
 def _check_places(subject: Subject) -> Finding:
-    """One token at a time, all in one batch: which of them moves anything, and what."""
+    """One token at a time, many in one batch: which of them moves anything, and what."""
     last, lengths = len(subject.streams) - 1, subject.short_lengths()
     one = subject.first_of(subject.make(lengths=lengths))
     rows, length = one.rows[last], lengths[last]
@@ -179,7 +180,8 @@ def _check_places(subject: Subject) -> Finding:
     fresh = subject.other_tokens(last, rows.values)
     values[range(length), range(length)] = fresh[0]  # the example behind the last one is left as it is
     question = base.with_rows(last, replace(base.rows[last], values=values))
-    moved = _moved_places(subject, question, last)
+    parts = torch.split(torch.arange(length), subject.at_once(length))  # each beside the example that is left as it is
+    moved = torch.cat([_moved_places(subject, rows_of(question, [*part.tolist(), length]), last) for part in parts])
     dead = [place for place in range(length) if not bool(moved[place].any())]
     if dead:
         sentence = f"Changing the token at place {', '.join(map(str, dead))} moves no output."
@@ -191,9 +193,11 @@ def _moved_places(subject: Subject, question: Question, stream: int) -> Tensor:
     """changed x place: whether the place moves when that token is changed, in any output that follows the stream."""
     noise, moved = subject.rounding_noise(), torch.zeros(())
     for output in (o for o in subject.ask(question) if o.stream == stream):
-        plain = output.values[-1:]
-        apart = (output.values[:-1] - plain).abs_().flatten(2).amax(2)
-        least = 50 * noise.get(output.name, 0.0) + 1e-12 * float(plain.abs().nan_to_num(nan=0.0, posinf=0.0).max())
+        *changed, plain = output.values
+        apart = torch.stack(
+            [(one - plain).abs_().flatten(1).amax(1) for one in changed]
+        )  # one at a time: they are large
+        least = FACTOR * noise.get(output.name, 0.0) + 1e-12 * float(plain.abs().nan_to_num(nan=0.0, posinf=0.0).max())
         moved = moved + (apart > least)
     return moved > 0
 

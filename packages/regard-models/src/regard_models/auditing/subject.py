@@ -235,6 +235,11 @@ class Subject:
             oldest = next(iter(sizes))
             del self._answers[oldest], sizes[oldest]
 
+    def at_once(self, length: int) -> int:
+        """How many examples of a length are asked at once: their answers are to take no more than those held."""
+        first = sum(o.values.nbytes for o in self.ask(self.make())) // (BATCH * self.lengths[-1])
+        return max(BATCH, _REMEMBERED // max(first * length, 1))
+
     def short_lengths(self) -> tuple[int, ...]:
         """Lengths for what does not hang on length: those of the audit, or the usual small ones where it has longer."""
         return tuple(min(n, m) for n, m in zip(self.lengths, self._usual, strict=True))

@@ -53,7 +53,7 @@ class Recorder:
         self.names, self.seen = names, seen
         self.records: list[Record] = []
         self.calls: dict[int, int] = {}
-        self.signs = torch.empty(0)
+        self.signs = torch.empty(0, dtype=torch.int8)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -89,15 +89,15 @@ class Recorder:
     def sketch(self, x: Tensor) -> Tensor:
         """The protected part of a tensor in a few numbers, the last of them its size."""
         flat = self.seen.of_inner(x.detach()).reshape(-1).to(torch.float64)
-        flat = flat.nan_to_num(nan=3 * _BOUND, posinf=2 * _BOUND, neginf=-_BOUND).clamp(-_BOUND, 3 * _BOUND)
+        flat = flat.nan_to_num(nan=3 * _BOUND, posinf=2 * _BOUND, neginf=-_BOUND).clamp_(-_BOUND, 3 * _BOUND)
+        norm, whole = flat.norm(), len(flat) - len(flat) % _BUCKETS
         if len(self.signs) < len(flat):
             generator = torch.Generator().manual_seed(0)
-            signs = torch.randint(0, 2, (2 * len(flat),), generator=generator, dtype=torch.int8)
-            self.signs = signs.to(torch.float64).mul_(2).sub_(1)
-        signed = flat * self.signs[: len(flat)].to(flat.device)  # a model may be spread over several
-        short = -len(flat) % _BUCKETS
-        buckets = torch.nn.functional.pad(signed, (0, short)).view(_BUCKETS, -1).sum(1)
-        return torch.cat([buckets, flat.norm()[None], torch.tensor([float(len(flat))], device=flat.device)])
+            self.signs = torch.randint(0, 2, (2 * len(flat),), generator=generator, dtype=torch.int8).mul_(2).sub_(1)
+        flat.mul_(self.signs[: len(flat)].to(flat.device))  # logits are large
+        buckets = flat[:whole].view(_BUCKETS, whole // _BUCKETS).sum(1)
+        buckets[: len(flat) - whole] += flat[whole:]
+        return torch.cat([buckets, norm[None], torch.tensor([float(len(flat))], device=flat.device)])
 
 
 def tensors_in(value: Any, depth: int = 4) -> Iterator[Tensor]:
@@ -180,14 +180,15 @@ def first_to_differ(
     *,
     promote: bool = True,
     floor: float = 1e-14,
+    loose: bool = True,
 ) -> Culprit | None:
     """The first call, in the order of ending, whose inputs agree and whose outputs differ beyond rounding.
 
     An output without places may differ rightly (the last tokens, kept for a next step): it counts within a module that
-    is guilty by its others, or where there is no such module.
+    is guilty by its others, or, if ``loose``, where there is no such module.
     """
     found = _guilty_record(base, other, noise, floor, loose=False)
-    inner = _guilty_record(base, other, noise, floor, loose=True)
+    inner = _guilty_record(base, other, noise, floor, loose=True) if found is not None or loose else None
     if inner is not None and (found is None or inner.name.startswith(f"{found.name}." if found.name else "")):
         found = inner
     if found is None:

@@ -130,6 +130,8 @@ def check_suite(
             for (mistake, _, where, gap), how in zip(mutants, suite.run_each(codes, form, least, progress), strict=True)
         ]  # fmt: skip
         notes = suite.notes
+    if hung := sum(one.how == "hung" for one in trials):
+        notes.append(f"With {hung} of the mistakes the tests hung; they were stopped after {least:.0f} s (caught).")
     if before is not None and (changed := changed_files(before, list_files(home))):
         notes.append(
             f"While the tests ran, files of the folder itself changed, not of the copy: {first_names(changed)}."
@@ -246,7 +248,7 @@ def _mutants(form: dict[str, Any], chosen: Sequence[Mistake]) -> Iterator[tuple[
         make = {lib: stage_functions(mistake, STAGES, causal_step(causal=form["causal"]), library=lib) for lib in
                 {"numpy", form["library"]}}  # fmt: skip
         wrong = [_result(_run_code(make["numpy"]), form, probe) for _, probe in probes]
-        if all(one is None for one in wrong) or any(_are_equal(wrong, other) for other in [right, *seen]):
+        if all(one is None for one in wrong) or any(all(map(_is_equal, wrong, other)) for other in [right, *seen]):
             continue
         seen.append(wrong)
         place = next(i for i, (one, other) in enumerate(zip(wrong, right, strict=True)) if not _is_equal(one, other))
@@ -308,10 +310,6 @@ def _is_equal(one: Any, other: Any) -> bool:
     if one is None or other is None:
         return one is other
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-6, atol=1e-6, equal_nan=True))
-
-
-def _are_equal(one: list[Any], other: list[Any]) -> bool:
-    return all(map(_is_equal, one, other))
 
 
 def _gap(wrong: Any, right: Any) -> float | str:

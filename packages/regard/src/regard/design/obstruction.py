@@ -14,6 +14,7 @@ from regard.array_types import Float
 from regard.design import minimax
 from regard.design.certificate import Balance, Verb
 from regard.design.question import Geometry, Question
+from regard.design.shortest import entropy
 
 REACH = 1e8  # how far out, in units of the keys' size, the far end of the path is taken to be
 FAR_GAP = 1e-6  # nats, of which an imbalance of 1e-14 makes as much so far out; balancing the weights mends that
@@ -31,7 +32,7 @@ def unreachable_proofs(question: Question, place: Geometry) -> Iterator[Balance 
     elif not copies.all():
         for combination in _strongest_combinations(question, place, copies):
             weights = np.asarray(combination.weights)
-            if _entropy(weights) >= question.limit() - 1e-9 or copies.any():  # the check decides
+            if entropy(weights) >= question.limit() - 1e-9 or copies.any():  # the check decides
                 yield combination
     if copies.any():
         yield None
@@ -107,8 +108,3 @@ def _basis(points: Float, weights: Float) -> NDArray[np.intp]:
     size = np.abs(np.diag(triangle))
     rank = int((size > 1e-10 * size.max(initial=0)).sum())
     return np.sort(pool[order[:rank]])
-
-
-def _entropy(weights: Float) -> float:
-    positive = weights[weights > 0] / weights.sum()
-    return float(-(positive @ np.log(positive)))

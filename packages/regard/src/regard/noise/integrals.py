@@ -91,7 +91,12 @@ def gaussian_nodes(sd: float, rule: Rule, unit: float = np.inf) -> tuple[Real, R
     # solved for 2 pi y/step - y^2/2 = decay + 4, so that the error of the module's text is e^-(decay + 4)
     step = 2 * np.pi * y / (rule.decay + 4 + y * y / 2)
     step = step if np.isinf(unit) else unit / np.ceil(unit / step)
-    count = int(np.ceil(rule.cut / step))
+    return trapezoid(step, rule.cut)
+
+
+def trapezoid(step: float, cut: float) -> tuple[Real, Real]:
+    """Nodes and weights of the trapezoid rule for a standard normal, as far out as ``cut``."""
+    count = int(np.ceil(cut / step))
     x = step * np.arange(-count, count + 1)
     return x, step * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
 
@@ -135,9 +140,8 @@ def expected_kernels(law: KeyLaw, head: int, t: Real, orders: tuple[int, ...], r
     """
     sd = law.sd(head)
     if sd >= 1.0:
-        reach = int(np.ceil(rule.cut * sd / rule.step))
-        offsets = rule.step * np.arange(-reach, reach + 1)
-        weights = rule.step / sd * np.exp(-((offsets / sd) ** 2) / 2) / np.sqrt(2 * np.pi)
+        _, weights = trapezoid(rule.step / sd, rule.cut)
+        reach = len(weights) // 2
         line = t[0] + rule.step * np.arange(-reach, len(t) + reach)
         parts = [
             chance * np.stack([_correlate(values, weights) for values in kernels(line + mean, orders)])

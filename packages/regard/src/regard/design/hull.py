@@ -246,7 +246,7 @@ def _first_pool(K: Array, j: int) -> Indices:
 def _scores(K: Array, q: Float) -> Float:
     if K.dtype == np.float64:
         return np.asarray(K @ q, dtype=np.float64)
-    return np.concatenate([_floats(K[some]) @ q for some in rigor.row_chunks(*K.shape, BLOCK)])
+    return np.concatenate([_floats(K[some]) @ q for some in rigor.row_chunks(len(K), K.shape[1], BLOCK)])
 
 
 def _decide_exactly(K: Array, j: int, guess: Guess, seconds: float) -> Membership:
@@ -402,7 +402,7 @@ def _near_integers(query: list[int], bits: int) -> list[list[int]]:
 
 
 def _identical_row(K: Array, j: int) -> int | None:
-    for some in rigor.row_chunks(*K.shape, BLOCK):
+    for some in rigor.row_chunks(len(K), K.shape[1], BLOCK):
         same = np.flatnonzero((K[some] == K[j]).all(axis=1)) + some.start
         same = same[same != j]
         if len(same):

@@ -350,7 +350,7 @@ def fingerprint(table: Array) -> str:
     '4e18cd64'
     """
     digest = hashlib.sha256(f"{table.shape} {table.dtype.str}".encode())
-    for part in row_chunks(*table.shape, winnable_screen.BLOCK):
+    for part in row_chunks(len(table), table.shape[1], winnable_screen.BLOCK):
         digest.update(np.ascontiguousarray(table[part]).tobytes())
     return digest.hexdigest()
 
@@ -359,7 +359,7 @@ def _copies(table: Array) -> Iterator[tuple[int, int]]:
     """Rows that equal another one, with it; 0 and -0 are equal."""
     seen: dict[bytes, int] = {}
     twins: dict[int, int] = {}
-    for part in row_chunks(*table.shape, winnable_screen.BLOCK):
+    for part in row_chunks(len(table), table.shape[1], winnable_screen.BLOCK):
         # adding 0 turns -0 into 0, whose bytes then agree
         chunk = np.ascontiguousarray(table[part] + table.dtype.type(0))
         for offset, row in enumerate(chunk):
@@ -385,7 +385,7 @@ def _table(rows: ArrayLike) -> Array:
     if table.ndim != 2 or 0 in table.shape:
         raise InputError(f"the rows must be an n x d matrix with n, d >= 1, but have shape {table.shape}")
     table = hull.exact_floats(table, "the rows")
-    for part in row_chunks(*table.shape, winnable_screen.BLOCK):
+    for part in row_chunks(len(table), table.shape[1], winnable_screen.BLOCK):
         if not np.isfinite(table[part]).all():
             j = part.start + int(np.argmin(np.isfinite(table[part]).all(axis=1)))
             raise InputError(f"the rows must hold finite numbers, but row {j} has NaN or infinity: remove it")

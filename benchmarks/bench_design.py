@@ -30,6 +30,7 @@ from regard.design.verbs import _solve_together
 def main() -> None:
     whole_verb()
     other_verbs()
+    nevers()
 
 
 def whole_verb() -> None:
@@ -99,6 +100,32 @@ def other_verbs() -> None:
             memory = 1 + peak_bytes(verb) / keys.nbytes
             times = f"{1e3 * solved:9.2f} {1e3 * digest:7.2f} {1e3 * whole:8.2f} {whole / solved:10.1f} {memory:6.1f}x"
             print(f"{f'{name} of gaussian {n}x{d}':48s} {times}", flush=True)
+
+
+def nevers() -> None:
+    """What "never" takes, beside a query for the same verb, in weighted Gram products K^T diag(w) K of the keys."""
+    print('\n"never" with its proof, in weighted Gram products of the keys; a query of the same verb beside it')
+    print(
+        f"{'keys':24s} {'Gram ms':>8s} {'copy':>6s} {'won':>6s} {'share 3':>9s} {'won':>6s} {'match':>7s} {'won':>6s}"
+    )
+    for n, d in ((10_000, 384), (30_000, 384)):
+        rng = np.random.default_rng(n + d)
+        keys = rng.standard_normal((n, d))
+        inside, near = keys.copy(), np.exp(0.2 * keys @ rng.standard_normal(d))
+        plant_inside(inside, [0], rng)
+        near, far = near / near.sum(), rng.dirichlet(np.ones(n))
+        product, _ = median_time(lambda keys=keys, far=far: (keys * far[:, None]).T @ keys)
+        line = f"{f'gaussian {n}x{d}':24s} {1e3 * product:8.1f}"
+        for width, never, won in (
+            (6, partial(design.copy, inside, 0, eps=0.01), partial(design.copy, keys, 0, eps=0.01)),
+            (9, partial(design.share, inside, [0, 1, 2], eps=0.01), partial(design.share, keys, [0, 1, 2], eps=0.01)),
+            (7, partial(design.match, keys, far, kl=0.01), partial(design.match, keys, near, kl=0.01)),
+        ):
+            (spent, no), (quick, yes) = median_time(never), median_time(won)
+            if no.reachable or not yes.reachable:
+                raise RuntimeError("a case is not what it was made to be")
+            line += f" {spent / product:{width}.1f} {quick / product:6.1f}"
+        print(line, flush=True)
 
 
 def feasible_slsqp(rows: np.ndarray, bound: float, ftol: float) -> np.ndarray | None:

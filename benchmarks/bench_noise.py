@@ -4,7 +4,8 @@ The question: all first and second moments of one head's weights in the coursewo
 scale 20), n = 10 and 100 keys, error 1e-6 in the worst moment; the truth is the integral at its finest rule. Both peers
 draw scores, not keys, and work on whole arrays. Sobol doubles its points until two seeds in a row reach 1e-6. Monte
 Carlo cannot be run to 1e-6: it is measured at 1e-3 and extrapolated by its law, error ~ 1/sqrt(draws), i.e. x 1e6.
-CPU time of this process on one thread. Run: OMP_NUM_THREADS=1 python benchmarks/bench_noise.py
+The last lines are of two heads that share their keys' noise, one key spread wide: the first answer with its interval,
+and what `accuracy` then asks for. CPU time of this process on one thread. Run: python -m benchmarks noise
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
-from regard.noise import gaussian_setting, one_head, score_laws, two_heads
+from regard.noise import NoiseModel, Spread, gaussian_setting, one_head, score_laws, study, two_heads
 from regard.noise.integrals import FINE, Rule, head_moments
 from regard.noise.scores import Scores
 from regard.noise.weights import integral_moments
@@ -125,6 +126,25 @@ def main() -> None:
     pair = score_laws(gaussian_setting(10), two_heads(10, 20.0))
     seconds = best_time(lambda: integral_moments(pair), 10)
     print(f"two independent heads, n = 10: {1e3 * seconds:.2f} ms, error bound {integral_moments(pair).accuracy:.0e}")
+    shared_noise()
+
+
+def shared_noise() -> None:
+    """Two heads whose cross terms need the double integral, in the whole of `study`."""
+    for keys, dimensions in ((3, 3), (10, 3), (40, 2), (40, 3)):
+        rng = np.random.default_rng(0)
+        means, iso = rng.standard_normal((keys, dimensions)), float(rng.choice([0.01, 0.1, 0.5]))
+        model = NoiseModel(means=means, isotropic=iso, spreads=[Spread(key=0, variance=0.5)])
+        queries = rng.standard_normal((2, dimensions)) * float(rng.choice([3, 10, 20]))
+        told = []
+        for accuracy in (None, 1e-3):
+            start = time.process_time()
+            found = study(model, queries, accuracy=accuracy)
+            spent = time.process_time() - start
+            told.append(f"{spent:.2f} s, {found.error:.5f} +- {found.error_accuracy:.0e} by {found.method}")
+        print(
+            f"two heads that share noise, {keys} keys in {dimensions} dimensions: {told[0]}; asked for 1e-3: {told[1]}"
+        )
 
 
 if __name__ == "__main__":

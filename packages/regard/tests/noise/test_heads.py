@@ -259,3 +259,18 @@ def test_laws_of_several_keys_are_those_of_each() -> None:
         scores = score_laws(model, queries)
         for key, law in enumerate(weight_laws(scores, range(3), points=2**7)):
             assert law.above(0.4).value == weight_law(scores, key, points=2**7).above(0.4).value
+
+
+def test_the_interval_of_the_error_is_of_the_error_itself() -> None:
+    """The error is linear in the moments: its interval is far narrower than what all of them could add up to."""
+    rng = np.random.default_rng(0)
+    model = NoiseModel(means=rng.standard_normal((12, 3)), isotropic=0.1, spreads=[Spread(key=0, variance=0.5)])
+    queries = 3 * rng.standard_normal((2, 3))
+    exact = study(model, queries)
+    assert exact.method == "integral"
+    missed = 0
+    for seed in range(12):
+        found = study(model, queries, method="qmc", points=2**7, seed=seed)
+        missed += abs(found.error - exact.error) > found.error_accuracy
+        assert found.error_accuracy < 12 * found.accuracy  # all moments together could be off by 12 * 12 of it and more
+    assert missed <= 3  # of 12 intervals of 95 %

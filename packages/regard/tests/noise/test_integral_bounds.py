@@ -166,9 +166,9 @@ def test_heads_that_are_far_from_a_tie_copy_in_both() -> None:
 
 
 def test_a_double_integral_that_would_be_too_large_is_not_begun() -> None:
-    made = two_heads(ahead=0.0, variance=110.0**2)
+    made = two_heads(ahead=0.0, variance=200.0**2)
     points = len(log_u_grid(made.laws, made.counts, 0, COARSE)) * len(log_u_grid(made.laws, made.counts, 1, COARSE))
-    assert 2**23 < points < 2**24
+    assert 2**25 < points < 2**26
     with pytest.raises(CouldNotFindOut, match="spread too far for the double integral"):
         cross_moments(made, 0, 1)
 

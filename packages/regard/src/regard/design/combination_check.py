@@ -79,5 +79,5 @@ def _independent_columns(rows: Float, wanted: int) -> list[int] | None:
     reduced, rank = flint.fmpq_mat(table).rref()
     if rank != wanted + 1:
         return None
-    pivots = [next(c for c in range(reduced.ncols()) if reduced[r, c] != 0) for r in range(rank)]
+    pivots = [next(c for c in range(reduced.ncols()) if reduced[r, c] != 0) for r in range(rank)]  # not the search's
     return [place - 1 for place in pivots[1:]]

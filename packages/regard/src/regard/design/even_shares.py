@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from regard.array_types import Float
 from regard.design.minimax import Minimax
 from regard.design.shifted_keys import ShiftedKeys
-from regard.design.shortest import log_sum_exp, shortest
+from regard.design.shortest import entropy, log_sum_exp, shortest
 
 MOST_CHOSEN = 16  # keys: each cuts the others into one more run
 
@@ -60,7 +60,5 @@ def _with_bounds(
     if mixture.min() < 0:
         return None
     slack = off - shares @ apart
-    positive = weights[weights > 0]
-    entropy = -float(positive @ np.log(positive))
-    lower = max(entropy - limit, 0.0) / max(sqrt(slack @ slack), 1e-300)
+    lower = max(entropy(weights) - limit, 0.0) / max(sqrt(slack @ slack), 1e-300)
     return Minimax(query, weights, mixture, lower, sqrt(query @ query), iterations)

@@ -20,9 +20,11 @@ from regard import rigor
 from regard.array_types import Array, Float
 from regard.arrays import as_array, refuse_rounded
 from regard.errors import CouldNotFindOut, InputError
+from regard.rigor.exact import pivots
 
 Indices = NDArray[np.intp]
 
+BLOCK = 1 << 20  # numbers of the keys that one step looks at
 CUTS = 96  # violated rows that join the pool after each look at all of them
 FLAT = 1e-27  # a squared unit vector's part outside the active rows' span below this is rounding
 
@@ -244,8 +246,7 @@ def _first_pool(K: Array, j: int) -> Indices:
 def _scores(K: Array, q: Float) -> Float:
     if K.dtype == np.float64:
         return np.asarray(K @ q, dtype=np.float64)
-    step = max(1, (1 << 20) // max(K.shape[1], 1))
-    return np.concatenate([_floats(K[a : a + step]) @ q for a in range(0, len(K), step)])
+    return np.concatenate([_floats(K[some]) @ q for some in rigor.row_chunks(len(K), K.shape[1], BLOCK)])
 
 
 def _decide_exactly(K: Array, j: int, guess: Guess, seconds: float) -> Membership:
@@ -338,11 +339,7 @@ def _independent(K: Array, j: int, guess: Guess) -> tuple[Indices, list[flint.fm
     columns = flint.fmpz_mat([[*row, 1] for row in rows.rows]).transpose()
     # modulo a prime, which is quick: what is independent there is independent in the rationals
     reduced, rank = flint.nmod_mat(columns, (1 << 61) - 1).rref()
-    keep, lead = [], 0
-    for k in range(rank):
-        while reduced[k, lead] == 0:
-            lead += 1
-        keep.append(lead)
+    keep = pivots(reduced, rank)
     return support[keep], [flint.fmpq(1, len(keep))] * len(keep)
 
 
@@ -405,9 +402,8 @@ def _near_integers(query: list[int], bits: int) -> list[list[int]]:
 
 
 def _identical_row(K: Array, j: int) -> int | None:
-    step = max(1, (1 << 20) // max(K.shape[1], 1))
-    for start in range(0, len(K), step):
-        same = np.flatnonzero((K[start : start + step] == K[j]).all(axis=1)) + start
+    for some in rigor.row_chunks(len(K), K.shape[1], BLOCK):
+        same = np.flatnonzero((K[some] == K[j]).all(axis=1)) + some.start
         same = same[same != j]
         if len(same):
             return int(same[0])

@@ -29,6 +29,7 @@ from regard.design.obstruction import FAR_GAP, REACH, combinations
 from regard.design.question import (
     Geometry,
     Question,
+    UncopiedGeometry,
     checked_index,
     checked_indices,
     checked_keys,
@@ -36,7 +37,6 @@ from regard.design.question import (
     geometry,
     uncopied_geometry,
 )
-from regard.design.shifted_keys import ShiftedKeys
 from regard.design.shortest import shortest
 from regard.design.verification import Verification, recheck
 from regard.design.wording import at_least, at_most
@@ -174,10 +174,8 @@ def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: 
     if direction is None:
         lying = uncopied_geometry(question) if len(distinct) == len(keys) - 1 else None
         if lying is not None:
-            yield from _outranking_queries(lying.points, aim, scale)
-        rows = keys[distinct] - keys[key]
-        unit = float(np.linalg.norm(rows, axis=1).max())
-        yield from _outranking_queries(rows / unit, aim, unit * scale)
+            yield from _outranking_queries(lying, aim, scale)
+        yield from _outranking_queries(_geometry_among(question, distinct), aim, scale)
         return
     unit_direction = direction / np.linalg.norm(direction)
     lead, rad = rigor.margins(keys[distinct], keys[key], unit_direction)
@@ -186,23 +184,22 @@ def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: 
         yield unit_direction * ((math.log(len(distinct)) - aim) / (lead - rad).min() * (1 + 1e-6) / scale)
 
 
-def _outranking_queries(points: Float | ShiftedKeys, aim: float, size: float) -> Iterator[Float]:
-    """The shortest query that keeps ln sum exp of these points at `aim`, divided by their size, if one was found."""
-    span = None
-    if len(points) < points.shape[1] and not isinstance(
-        points, ShiftedKeys
-    ):  # it lies in their span: far fewer numbers
-        span, triangle = np.linalg.qr(points.T)
-        points = triangle.T
-    solution = attempt(lambda: shortest(points, aim, gap=1e-6))
+def _outranking_queries(place: Geometry | UncopiedGeometry, aim: float, scale: float) -> Iterator[Float]:
+    """The shortest query that keeps ln sum exp of the points at `aim`, if one was found."""
+    solution = attempt(lambda: shortest(place.points, aim, gap=1e-6))
     if solution is not None and math.isfinite(solution.upper):
-        yield (solution.query if span is None else span @ solution.query) / size
+        yield place.query(solution.query, scale)
+
+
+def _geometry_among(question: Question, distinct: NDArray[np.intp]) -> Geometry:
+    """The geometry of copying the key among the others that differ from it."""
+    rows = np.append(distinct, question.chosen[0])
+    return geometry(Question(Verb.COPY, question.keys, rows, question.chosen, None, question.scale))
 
 
 def _inside(question: Question, distinct: NDArray[np.intp], few: tuple[int, ...]) -> _Proof:
     """The key is a combination of distinct others: the one of largest entropy, proved, and a query near it."""
-    rows = np.append(distinct, question.chosen[0])
-    place = geometry(Question(Verb.COPY, question.keys, rows, question.chosen, None, question.scale))
+    place = _geometry_among(question, distinct)
     far = minimax.strongest(place.points, place.anchors, np.zeros(1), REACH, gap=FAR_GAP)
     query = place.query(far.query, question.scale)
     where = np.searchsorted(question.competing, np.sort(distinct))
@@ -223,7 +220,7 @@ def _inside(question: Question, distinct: NDArray[np.intp], few: tuple[int, ...]
 def _with_shorter_query(question: Question, place: Geometry, proof: _Proof, combination: Balance) -> _Proof:
     """The same ceiling with the shortest query that comes near it: on a face the nearest one would be endless."""
     near = proof.verification.numbers["ceiling"] * (1 - PRECISION / 2)
-    others = 1 / near - 1 - _copies(question)
+    others = 1 / near - 1 - int(question.copies.sum())
     if others <= 0 or math.log(others) >= math.log(len(place.points)):
         return proof
     solution = attempt(lambda: shortest(place.points, math.log(others), gap=1e-6))
@@ -233,11 +230,6 @@ def _with_shorter_query(question: Question, place: Geometry, proof: _Proof, comb
     with contextlib.suppress(CouldNotFindOut):
         return _confirm_proof(question, query, support=proof.support, combination=combination)
     return proof
-
-
-def _copies(question: Question) -> int:
-    """How many other allowed keys equal the chosen one, number for number."""
-    return int(question.copies.sum())
 
 
 def _confirm_proof(

@@ -14,10 +14,11 @@ from regard.array_types import Float
 from regard.design import minimax
 from regard.design.certificate import Balance, Verb
 from regard.design.question import Geometry, Question
+from regard.design.shortest import entropy
+from regard.rigor import choose_basis
 
 REACH = 1e8  # how far out, in units of the keys' size, the far end of the path is taken to be
 FAR_GAP = 1e-6  # nats, of which an imbalance of 1e-14 makes as much so far out; balancing the weights mends that
-POOL = 1_000_000  # numbers among which a basis is looked for: the heaviest keys alone may all lie on one line
 THRESHOLDS = (0.0, 1e-13, 1e-10, 1e-7)  # weights below these times the largest are tried as exact zeros
 
 
@@ -31,7 +32,7 @@ def unreachable_proofs(question: Question, place: Geometry) -> Iterator[Balance 
     elif not copies.all():
         for combination in _strongest_combinations(question, place, copies):
             weights = np.asarray(combination.weights)
-            if _entropy(weights) >= question.limit() - 1e-9 or copies.any():  # the check decides
+            if entropy(weights) >= question.limit() - 1e-9 or copies.any():  # the check decides
                 yield combination
     if copies.any():
         yield None
@@ -63,7 +64,7 @@ def combinations(points: Float, anchors: Float, weights: Float, mixture: Float) 
         before = int(np.count_nonzero(kept))
         balanced = _balance(points, kept, mixture @ anchors)
         support = np.flatnonzero(balanced > 0)
-        basis = tuple(int(i) for i in support[_basis(points[support], balanced[support])])
+        basis = tuple(support[choose_basis(points[support], mixture @ anchors, balanced[support])].tolist())
         if np.ptp(balanced[support]) < 1e-6 * balanced.max():
             even = np.where(balanced > 0, 1.0, 0.0)
             yield Balance(weights=even, mixture=mixture, basis=basis)
@@ -94,21 +95,3 @@ def _balance(points: Float, weights: Float, target: Float) -> Float:
     full = np.zeros(len(weights))
     full[support] = kept
     return full
-
-
-def _basis(points: Float, weights: Float) -> NDArray[np.intp]:
-    """Rows to solve for: heavy and well-conditioned together, by QR with pivoting on the columns w_i (p_i, 1)."""
-    from scipy.linalg import qr
-
-    size = points.shape[1] + 1
-    pool = np.argsort(-weights, kind="stable")[: max(4 * size, POOL // size)]
-    columns = (np.concatenate([points[pool], np.ones((len(pool), 1))], axis=1) * np.sqrt(weights[pool, None])).T
-    _, triangle, order = qr(columns, mode="economic", pivoting=True)
-    size = np.abs(np.diag(triangle))
-    rank = int((size > 1e-10 * size.max(initial=0)).sum())
-    return np.sort(pool[order[:rank]])
-
-
-def _entropy(weights: Float) -> float:
-    positive = weights[weights > 0] / weights.sum()
-    return float(-(positive @ np.log(positive)))

@@ -15,6 +15,7 @@ from regard.array_types import Float
 from regard.arrays import check_array, refuse_rounded
 from regard.design.certificate import Certificate, Digest, Request, Statement, Verb
 from regard.design.shifted_keys import ShiftedKeys
+from regard.design.shortest import entropy
 from regard.design.textbook import ClosedForms
 from regard.errors import InputError
 from regard.rigor import check_arithmetic, largest, row_blocks
@@ -115,10 +116,7 @@ class Question:
         return math.log(self.eps) if self.verb is Verb.COPY else math.log(len(self.chosen) + self.eps)
 
     def target_entropy(self) -> float:
-        if self.target is None:
-            return 0.0
-        p = self.target[self.target > 0] / self.target.sum()
-        return float(-(p @ np.log(p)))
+        return 0.0 if self.target is None else entropy(self.target)
 
     def value_at_zero(self) -> float:
         """F(0), where all scores are alike: ln of the number of keys that compete."""

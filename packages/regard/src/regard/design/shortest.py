@@ -192,6 +192,12 @@ def log_sum_exp(scores: Float) -> tuple[float, Float]:
     return float(top) + log(total), weights
 
 
+def entropy(weights: Float) -> float:
+    """H(w / sum w) in nats of non-negative weights."""
+    positive = weights[weights > 0] / weights.sum()
+    return float(-(positive @ np.log(positive)))
+
+
 def factor_to_constraint(scores: Float, bound: float, start: float) -> float:
     """The factor t near `start` with LSE(t scores) <= bound, by Newton from the infeasible side; inf if none."""
     factor = start

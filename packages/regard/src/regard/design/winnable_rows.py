@@ -30,7 +30,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.files import read_file, write_file
 from regard.progress import Progress
 from regard.results import Result, plain
-from regard.rigor import check_arithmetic
+from regard.rigor import check_arithmetic, row_chunks
 from regard.strict_json import parse_json
 
 FORMAT = "regard winnable 1"
@@ -350,7 +350,7 @@ def fingerprint(table: Array) -> str:
     '4e18cd64'
     """
     digest = hashlib.sha256(f"{table.shape} {table.dtype.str}".encode())
-    for part in winnable_screen.blocks(*table.shape):
+    for part in row_chunks(len(table), table.shape[1], winnable_screen.BLOCK):
         digest.update(np.ascontiguousarray(table[part]).tobytes())
     return digest.hexdigest()
 
@@ -359,7 +359,7 @@ def _copies(table: Array) -> Iterator[tuple[int, int]]:
     """Rows that equal another one, with it; 0 and -0 are equal."""
     seen: dict[bytes, int] = {}
     twins: dict[int, int] = {}
-    for part in winnable_screen.blocks(*table.shape):
+    for part in row_chunks(len(table), table.shape[1], winnable_screen.BLOCK):
         # adding 0 turns -0 into 0, whose bytes then agree
         chunk = np.ascontiguousarray(table[part] + table.dtype.type(0))
         for offset, row in enumerate(chunk):
@@ -385,7 +385,7 @@ def _table(rows: ArrayLike) -> Array:
     if table.ndim != 2 or 0 in table.shape:
         raise InputError(f"the rows must be an n x d matrix with n, d >= 1, but have shape {table.shape}")
     table = hull.exact_floats(table, "the rows")
-    for part in winnable_screen.blocks(*table.shape):
+    for part in row_chunks(len(table), table.shape[1], winnable_screen.BLOCK):
         if not np.isfinite(table[part]).all():
             j = part.start + int(np.argmin(np.isfinite(table[part]).all(axis=1)))
             raise InputError(f"the rows must hold finite numbers, but row {j} has NaN or infinity: remove it")

@@ -7,14 +7,13 @@ for free, so row j is proved to win where its own score, in float64, is above th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.array_types import Array, Float, Single
-from regard.rigor import SLACK, check_arithmetic, product_bound
+from regard.rigor import SLACK, check_arithmetic, product_bound, row_chunks
 
 BLOCK = 1 << 20  # numbers that one step holds as float64: 8 MB
 QUERIES = 512  # rows that one task screens
@@ -31,16 +30,11 @@ class Screen:
     whiten: Float | None = None
 
 
-def blocks(n: int, d: int) -> Iterator[slice]:
-    step = max(1, BLOCK // max(d, 1))
-    return (slice(a, min(a + step, n)) for a in range(0, n, step))
-
-
 def prepare(rows: Array) -> Screen:
     """One pass for the scale and the mean, one for the float32 rows and their bounds."""
     n, d = rows.shape
     top, total = 0.0, np.zeros(d)
-    for part in blocks(n, d):
+    for part in row_chunks(n, d, BLOCK):
         chunk = np.asarray(rows[part], dtype=np.float64)
         top, total = max(top, float(np.abs(chunk).max())), total + chunk.sum(axis=0) / n
     # a power of two, so that dividing by it rounds nothing: entries are then at most 1 and float32 cannot overflow
@@ -48,7 +42,7 @@ def prepare(rows: Array) -> Screen:
     keys = np.empty((n, d + 1), dtype=np.float32)
     # d + 2: rounding the entries to float32, the products, and the bound's own column
     bound = product_bound(d + 2, unit=U32)
-    for part in blocks(n, d):
+    for part in row_chunks(n, d, BLOCK):
         chunk = np.ldexp(np.asarray(rows[part], dtype=np.float64), -exponent)
         keys[part, :d] = chunk
         keys[part, d] = _up(bound * np.linalg.norm(chunk, axis=1))
@@ -59,8 +53,8 @@ def whitening(rows: Array, centre: Float) -> Float:
     """The inverse covariance of the rows, kept away from singular; q = W (k_j - centre) points where j stands out."""
     n, d = rows.shape
     covariance = np.zeros((d, d))
-    top = max(float(np.abs(rows[part]).max()) for part in blocks(n, d)) or 1.0
-    for part in blocks(n, d):
+    top = max(float(np.abs(rows[part]).max()) for part in row_chunks(n, d, BLOCK)) or 1.0
+    for part in row_chunks(n, d, BLOCK):
         chunk = (np.asarray(rows[part], dtype=np.float64) - centre) / top
         covariance += chunk.T @ chunk / n
     # any W proves as well as any other: a win is a win, whatever made the query

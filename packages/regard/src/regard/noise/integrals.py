@@ -25,11 +25,13 @@ import scipy
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut
 from regard.noise.scores import KeyLaw, Scores
-from regard.rigor import balls, check_arithmetic
+from regard.rigor import balls, check_arithmetic, row_chunks
 
 # points t; each of a law's three tables is then 16 MB
 LARGEST_GRID = 2**21
 LARGEST_ENCLOSED = 2**13  # points t in balls: some seconds
+LARGEST_TABLE = 2**25  # of two heads' points, for all laws; each of the four tables is then 256 MB
+AT_ONCE = 2**20  # numbers of a table that is added up at once
 GONE = 5.0  # from here on e^2z exp(-e^z) is below 1e-59
 
 
@@ -73,8 +75,10 @@ def kernels(z: Real, orders: Sequence[int]) -> list[Real]:
     return [np.asarray(np.exp(order * z - inner)) for order in orders]
 
 
-def gaussian_nodes(sd: float, rule: Rule) -> tuple[Real, Real]:
+def gaussian_nodes(sd: float, rule: Rule, unit: float = np.inf) -> tuple[Real, Real]:
     """Nodes x and weights of the trapezoid rule for E f(sd x), f analytic in the strip |Im| <= pi/2.
+
+    unit: the nodes' distance is to divide it.
 
     >>> x, w = gaussian_nodes(1.0, FINE)
     >>> bool(abs(w.sum() - 1) < 1e-15), bool(abs(w @ x**2 - 1) < 1e-13)
@@ -86,7 +90,13 @@ def gaussian_nodes(sd: float, rule: Rule) -> tuple[Real, Real]:
     y = min(np.pi / (2 * sd), np.sqrt(2 * rule.decay) + 1)
     # solved for 2 pi y/step - y^2/2 = decay + 4, so that the error of the module's text is e^-(decay + 4)
     step = 2 * np.pi * y / (rule.decay + 4 + y * y / 2)
-    count = int(np.ceil(rule.cut / step))
+    step = step if np.isinf(unit) else unit / np.ceil(unit / step)
+    return trapezoid(step, rule.cut)
+
+
+def trapezoid(step: float, cut: float) -> tuple[Real, Real]:
+    """Nodes and weights of the trapezoid rule for a standard normal, as far out as ``cut``."""
+    count = int(np.ceil(cut / step))
     x = step * np.arange(-count, count + 1)
     return x, step * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
 
@@ -130,9 +140,8 @@ def expected_kernels(law: KeyLaw, head: int, t: Real, orders: tuple[int, ...], r
     """
     sd = law.sd(head)
     if sd >= 1.0:
-        reach = int(np.ceil(rule.cut * sd / rule.step))
-        offsets = rule.step * np.arange(-reach, reach + 1)
-        weights = rule.step / sd * np.exp(-((offsets / sd) ** 2) / 2) / np.sqrt(2 * np.pi)
+        _, weights = trapezoid(rule.step / sd, rule.cut)
+        reach = len(weights) // 2
         line = t[0] + rule.step * np.arange(-reach, len(t) + reach)
         parts = [
             chance * np.stack([_correlate(values, weights) for values in kernels(line + mean, orders)])
@@ -277,56 +286,58 @@ def cross_moments(
     """
     check_arithmetic()
     t, v = (log_u_grid(scores.laws, scores.counts, k, rule) for k in (g, h))
-    if len(t) * len(v) * len(scores.laws) > most:
+    size = len(t) * len(v) * len(scores.laws)
+    if size > most:
         raise CouldNotFindOut("The double integral of two heads would take long; method='integral' takes the time.")
-    # four tables of float64 for each law, 256 MB
-    if len(t) * len(v) > 2**23:
+    if size > LARGEST_TABLE:
         raise CouldNotFindOut("The scores of two heads spread too far for the double integral.")
-    tables = [_bivariate(law, g, h, t, v, rule) for law in scores.laws]
-    logs: Real = sum(
-        count * np.log(np.maximum(table[0], 1e-300)) for count, table in zip(scores.counts, tables, strict=True)
-    )
-    product = rule.step**2 * np.exp(logs)
-    # P: neither head's kernel is weighted; G, Hh: that of head g, of head h; B: both
-    P, G, Hh, B = (np.stack([table[k].ravel() for table in tables]) for k in range(4))
-    P = np.maximum(P, 1e-300)
-    flat = product.ravel()
-    first_g, first_h, both = G / P, Hh / P, (B / P) @ flat
+    # neither head's kernel is weighted; that of head g, of head h; both
+    tables = np.zeros((4, len(scores.laws), len(t) * len(v)))
+    for place, law in enumerate(scores.laws):
+        _bivariate(law, g, h, t, v, rule, tables[:, place].reshape(4, len(t), len(v)))
+    neither, first_g, first_h, both = tables
+    np.maximum(neither, 1e-300, out=neither)
+    tables[1:] /= neither
+    flat = rule.step**2 * np.exp(scores.counts @ np.log(neither, out=neither))
+    same = both @ flat
     pair = (first_g * flat) @ first_h.T
     # all products of two weights sum to one: keys that differ, and each key with itself
-    total = scores.counts @ pair @ scores.counts + scores.counts @ (both - pair.diagonal()) - 1
+    total = scores.counts @ pair @ scores.counts + scores.counts @ (same - pair.diagonal()) - 1
     pairs = zip(scores.laws, scores.counts, strict=True)
     inner = sum(count * (inner_bound(law.sd(g), rule) + inner_bound(law.sd(h), rule)) for law, count in pairs)
     lost = inner + 2 * outer_bound(rule.step) + 8 * np.exp(-rule.decay)
-    return pair, both, float(abs(total) + lost)
+    return pair, same, float(abs(total) + lost)
 
 
-def _bivariate(law: KeyLaw, g: int, h: int, t: Real, v: Real, rule: Rule) -> list[Real]:
-    """E K_a(t + s_g) K_b(v + s_h) on the grid t x v for (a, b) = (0,0), (1,0), (0,1), (1,1)."""
+def _bivariate(law: KeyLaw, g: int, h: int, t: Real, v: Real, rule: Rule, out: Real) -> None:
+    """E K_a(t + s_g) K_b(v + s_h) on the grid t x v for (a, b) = (0,0), (1,0), (0,1), (1,1), added to `out`."""
     sd = law.sd(g)
     # s_h = mean + slope x + rest y, with x the standard normal of s_g and y one of its own
     slope = law.covariance[g, h] / sd if sd > 0 else 0.0
     rest = float(np.sqrt(max(law.covariance[h, h] - slope**2, 0.0)))
     # a variance is known to 1e-16 of itself, so its root to 1e-8: below that, no second Gaussian
     rest = rest if rest > 1e-7 * law.sd(h) else 0.0
-    # s_g and the centre of s_h both move with x: nodes for the faster of the two
-    x, weights = gaussian_nodes(max(sd, abs(slope)) if sd > 0 else 0.0, rule)
-    out: list[Real] = [np.zeros((len(t), len(v))) for _ in range(4)]
+    # s_g and the centre of s_h both move with x: nodes for the faster of the two, and so that v and the centre's moves
+    # fall on one grid
+    speed = max(sd, abs(slope)) if sd > 0 else 0.0
+    x, weights = gaussian_nodes(speed, rule, rule.step / abs(slope) if slope else np.inf)
     for chance, mean in zip(law.chances, law.means, strict=True):
-        left = [kernel(t[:, None] + mean[g] + sd * x, k) * (chance * weights) for k in (0, 1)]
+        left = [values * (chance * weights) for values in kernels(t[:, None] + mean[g] + sd * x, (0, 1))]
         right = _conditional(mean[h] + slope * x, rest, v, rule)
         for slot, (a, b) in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
             out[slot] += left[a] @ right[b]
-    return out
 
 
 def _conditional(centres: Real, sd: float, v: Real, rule: Rule) -> list[Real]:
-    """E K_b(v + centre + sd y) for b = 0, 1: a row for every centre."""
+    """E K_b(v + centre + sd y) for b = 0, 1: a row for every centre. Each sum of a v and a centre is asked for once."""
     y, weights = gaussian_nodes(sd, rule)
-    out: list[Real] = []
-    for order in (0, 1):
-        rows = np.empty((len(centres), len(v)))
-        for k, centre in enumerate(centres):
-            rows[k] = kernel(v[:, None] + centre + sd * y, order) @ weights
-        out.append(rows)
-    return out
+    apart = abs(centres[-1] - centres[0]) / max(len(centres) - 1, 1)
+    unit = rule.step / max(round(rule.step / apart), 1) if apart > 0 else rule.step
+    places = np.rint((v + centres[:, None] - v[0] - centres[0]) / unit).astype(np.intp)
+    needed, where = np.unique(places, return_inverse=True)
+    out = [np.empty(len(needed)) for _ in range(2)]
+    for some in row_chunks(len(needed), len(y), AT_ONCE):
+        z = (v[0] + centres[0] + unit * needed[some])[:, None] + sd * y
+        for rows, values in zip(out, kernels(z, (0, 1)), strict=True):
+            rows[some] = values @ weights
+    return [rows[where.reshape(places.shape)] for rows in out]

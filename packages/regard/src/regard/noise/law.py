@@ -24,6 +24,7 @@ from regard.array_types import Real
 from regard.attention import log_sum_exp, softmax
 from regard.errors import CouldNotFindOut, InputError
 from regard.noise.draws import MOST_OUTCOMES, Sampler, half_interval, make_generator, outcomes, sobol_points
+from regard.noise.integrals import trapezoid
 from regard.noise.law_transform import TransformLaw, TwoHeadsLaw, transform_law
 from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, WeightLaw, merge_equal_laws
 from regard.noise.weights import check_points
@@ -426,8 +427,7 @@ def lognormal_transform(law: KeyLaw, w: Real, cut: float, order: int) -> np.ndar
     reach = float(np.exp(law.means.max() + min(cut, 6) * sd))
     # e^{iw e^s} turns by w e^s sd for every standard deviation: a step is at most one radian of that
     step = min(0.5, 1.0 / (1 + sd * w[-1] * reach)) if sd > 0 else 1.0
-    x = step * np.arange(-int(cut / step) - 1, int(cut / step) + 2) if sd > 0 else np.zeros(1)
-    weights = np.exp(-x * x / 2) * (step / np.sqrt(2 * np.pi) if sd > 0 else 1.0)
+    x, weights = trapezoid(step, cut) if sd > 0 else (np.zeros(1), np.ones(1))
     out = np.zeros(len(w), complex)
     for chance, mean in zip(law.chances, law.means[:, 0], strict=True):
         e = np.exp(mean + sd * x)

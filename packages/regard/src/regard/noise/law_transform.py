@@ -23,7 +23,7 @@ from scipy.special import expit, gammainccinv, gammaincinv, log_expit, loggamma,
 
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut
-from regard.noise.integrals import Rule, score_range
+from regard.noise.integrals import Rule, score_range, trapezoid
 from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, logit, logits
 
 
@@ -177,17 +177,15 @@ def _mixed_poisson(law: KeyLaw, t: Real, N: int, rule: Rule) -> Real:
     scale = loggamma(k + 1.0)
     if sd < 4 * rule.step:  # too narrow for the grid of t: nodes of its own
         step = min(0.7, 0.8 * rule.step / sd if sd > 0 else 1.0) * min(1.0, 25 / rule.decay)
-        x = step * np.arange(-int(rule.cut / step) - 1, int(rule.cut / step) + 2) if sd > 0 else np.zeros(1)
-        weights = np.exp(-x * x / 2) * (step / np.sqrt(2 * np.pi) if sd > 0 else 1.0)
+        x, weights = trapezoid(step, rule.cut) if sd > 0 else (np.zeros(1), np.ones(1))
         out = np.zeros((len(t), N + 1))
         for chance, mean in zip(law.chances, law.means[:, 0], strict=True):
             for node, weight in zip(x, weights, strict=True):
                 out += chance * weight * _poisson(t + mean + sd * node, k, scale)
         return out
     # wide enough: the Gaussian is a smoothing along the grid itself
-    reach = int(np.ceil(rule.cut * sd / rule.step))
-    offsets = rule.step * np.arange(-reach, reach + 1) / sd
-    weights = rule.step / sd * np.exp(-(offsets**2) / 2) / np.sqrt(2 * np.pi)
+    _, weights = trapezoid(rule.step / sd, rule.cut)
+    reach = len(weights) // 2
     line = t[0] + rule.step * np.arange(-reach, len(t) + reach)
     mixed = sum(c * _poisson(line + m, k, scale) for c, m in zip(law.chances, law.means[:, 0], strict=True))
     return np.asarray(np.maximum(_convolve_columns(mixed, weights), 0.0))
@@ -244,7 +242,9 @@ class TransformLaw:
     def above(self, share: float) -> Value:
         """P(weight > share); the accuracy is how far the coarse computation is off."""
         a, b = (float(np.clip(f.above(np.array([logit(share)]))[0], 0, 1)) for f in (self.fine, self.coarse))
-        return Value(*self._value_and_accuracy(share, a, b))
+        if not self.fine.low < logit(share) < self.fine.high:
+            return Value(float(logit(share) <= self.fine.low), ROUNDING)
+        return Value(a, abs(a - b) + self.fine.floor)
 
     def value_above(self, share: float) -> float:
         """The same value without its accuracy, in half the time: while a hand drags."""
@@ -267,11 +267,6 @@ class TransformLaw:
             if inside
             else Value(0.0, slope * 1e-9)
         )
-
-    def _value_and_accuracy(self, share: float, a: float, b: float) -> tuple[float, float]:
-        if not self.fine.low < logit(share) < self.fine.high:
-            return float(logit(share) <= self.fine.low), ROUNDING
-        return a, abs(a - b) + self.fine.floor
 
 
 FAINT = 16.0  # e^-16 of a picture is nothing

@@ -23,7 +23,7 @@ from regard.errors import InputError
 from regard.noise.draws import make_generator, sobol_points
 from regard.noise.model import NoiseModel
 from regard.noise.pictures import optimised_figure
-from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
+from regard.noise.random_keys import check_target, check_values, error_accuracy, expected_error
 from regard.noise.scores import score_laws
 from regard.noise.weights import weight_moments
 from regard.notation import readable
@@ -173,7 +173,7 @@ def _best(
         error=sum(errors[winner]),
         bias_squared=errors[winner][0],
         variance=errors[winner][1],
-        error_accuracy=exact[winner].accuracy * error_sensitivity(V, target),
+        error_accuracy=error_accuracy(exact[winner], V, target),
         method=exact[winner].method,
         designed_queries=designed,
         designed_error=sum(errors["designed"]),

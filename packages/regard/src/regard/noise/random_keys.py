@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from regard.array_types import Real
 from regard.arrays import check_array
 from regard.errors import InputError
+from regard.noise.draws import half_interval
 from regard.noise.law import quantile, weight_laws
 from regard.noise.model import NoiseModel
 from regard.noise.pictures import study_figure
@@ -190,7 +191,7 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
         error=bias + variance,
         bias_squared=bias,
         variance=variance,
-        error_accuracy=moments.accuracy * error_sensitivity(V, chosen),
+        error_accuracy=error_accuracy(moments, V, chosen),
         method=moments.method,
         accuracy=moments.accuracy,
         share=share,
@@ -212,12 +213,16 @@ def expected_error(moments: WeightMoments, values: Real, target: Sequence[int]) 
     return float(np.sum((mean - goal) ** 2)), max(variance, 0.0)  # rounding may leave -1e-16
 
 
-def error_sensitivity(values: Real, target: Sequence[int]) -> float:
-    """How far E||c - target||^2 can move when every first and second moment moves by 1:
-    sum |V V^T| + 2 sum |V goal|.
+def error_accuracy(moments: WeightMoments, values: Real, target: Sequence[int]) -> float:
+    """How far off E||c - target||^2 may be: it is linear in the moments, so that scrambles give it its own interval.
+
+    Without scrambles each first and second moment may be off by its accuracy: sum |V V^T| + 2 sum |V goal| times that.
     """
-    goal = values[list(target)].mean(axis=0)
-    return float(np.abs(values @ values.T).sum() + 2 * np.abs(values @ goal).sum())
+    goal, products = values[list(target)].mean(axis=0), values @ values.T
+    if moments.parts:
+        errors = [float(np.sum(products * second) - 2 * mean @ values @ goal) for mean, second in moments.parts]
+        return float(half_interval(np.array(errors)))
+    return moments.accuracy * float(np.abs(products).sum() + 2 * np.abs(values @ goal).sum())
 
 
 @dataclass(frozen=True, eq=False)

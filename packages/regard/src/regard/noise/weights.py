@@ -14,7 +14,7 @@ from regard.noise.integrals import COARSE, FINE, cross_moments, head_moments
 from regard.noise.scores import Scores
 from regard.progress import Progress
 
-SOON = 2**22  # numbers in the tables of all double integrals: a few seconds
+SOON = 2**23  # numbers in the tables of all double integrals: a few seconds
 MOST_POINTS = 2**17  # Sobol points of a scramble, where an accuracy is asked for
 METHODS = ("auto", "integral", "enumeration", "qmc", "sampling")
 
@@ -32,6 +32,7 @@ class WeightMoments:
     head_means: Real  # H x n
     method: str
     accuracy: float
+    parts: tuple[tuple[Real, Real], ...] = ()  # (E w, E w w^T) of each scramble, where the scatter is the accuracy
 
     @property
     def covariance(self) -> Real:
@@ -140,7 +141,14 @@ def qmc_moments(
             progress(done + 1, scrambles)
     heads, e1 = _interval([p[0] for p in parts])
     second, e2 = _interval([p[1] for p in parts])
-    return WeightMoments(mean=heads.mean(axis=0), second=second, head_means=heads, method="qmc", accuracy=max(e1, e2))
+    return WeightMoments(
+        mean=heads.mean(axis=0),
+        second=second,
+        head_means=heads,
+        method="qmc",
+        accuracy=max(e1, e2),
+        parts=tuple((means.mean(axis=0), products) for means, products in parts),
+    )
 
 
 def check_points(points: int, scrambles: int) -> int:

@@ -18,6 +18,8 @@ from regard.array_types import Float
 from regard.rigor.exact import PRIME, integers, pivots
 from regard.rigor.floats import SLACK, TINY, U, dot_enclosure, exact_differences, finite, product_bound
 
+POOL = 1_000_000  # numbers among which a basis is looked for: the heaviest points alone may all lie on one line
+
 
 def solve_enclosure(A: ArrayLike, b: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[Float, Float] | None:
     """Enclosure (mid, rad) of the solution of Ax = b, proving A invertible on the way; None where it cannot.
@@ -71,7 +73,7 @@ def _distance_from_identity(R: Float, A: Float) -> float:
 def choose_basis(points: ArrayLike, target: ArrayLike, weights: ArrayLike) -> NDArray[np.intp]:
     """Which weights to solve for when a combination is made exact: heavy ones, and well-conditioned together.
 
-    QR with pivoting on the columns w_i (p_i - t, 1), each row scaled to unit size; at most d + 1 of them,
+    QR with pivoting on the columns sqrt(w_i) (p_i - t, 1), each row scaled to unit size; at most d + 1 of them,
     fewer where the points span less. Not rigorous and need not be.
 
     >>> choose_basis([[0.0], [1.0], [2.0]], [1.0], [0.4, 0.2, 0.4]).tolist()
@@ -80,8 +82,8 @@ def choose_basis(points: ArrayLike, target: ArrayLike, weights: ArrayLike) -> ND
     from scipy.linalg import qr
 
     P, t, w = finite(points, "the points"), finite(target, "the target"), finite(weights, "the weights")
-    pool = np.argsort(-w, kind="stable")[: 8 * (P.shape[1] + 1)]
-    columns = np.concatenate([P[pool] - t, np.ones((len(pool), 1))], axis=1) * w[pool, None]
+    pool = np.argsort(-w, kind="stable")[: max(8 * (P.shape[1] + 1), POOL // (P.shape[1] + 1))]
+    columns = np.concatenate([P[pool] - t, np.ones((len(pool), 1))], axis=1) * np.sqrt(w[pool, None])
     size = np.abs(columns).max(axis=0, initial=0)
     columns = columns[:, size > 0] / size[size > 0]
     r, order = qr(columns.T, mode="r", pivoting=True)

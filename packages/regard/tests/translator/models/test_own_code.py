@@ -121,7 +121,8 @@ def test_our_weights_in_their_class_get_our_scores(data, filled, tmp_path):
     assert found.perplexity.counting_sos == pytest.approx(wanted.perplexity.counting_sos, rel=1e-4)
     assert found.perplexity.without_sos == pytest.approx(wanted.perplexity.without_sos, rel=1e-4)
     assert found.perplexity.tokens == wanted.perplexity.tokens
-    assert str(found).startswith("theirs: Perplexity ")
+    assert str(found).startswith("Perplexity ")
+    assert "Scored: theirs." in str(found)
 
 
 def test_the_report_and_the_comparison_take_own_runs_beside_ours(data, filled, tmp_path):

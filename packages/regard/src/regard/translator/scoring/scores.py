@@ -134,7 +134,7 @@ class Score(Result):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.run}{f', weights of epoch {self.epoch}' if self.epoch else ''}: {self.perplexity}",
+            str(self.perplexity),
             str(self.likelihood),
             f"{_line(self.all)}; {self.all.exact:.1%} exactly the reference{self._method_note()}.",
         ]
@@ -142,6 +142,7 @@ class Score(Result):
             lines.append(f"{_line(self.fitting)}; {self.cut:,} longer sources were cut.")
         lines += [f"BLEU {self.bleu_signature}", f"chrF {self.chrf_signature}"]
         lines += [str(self.literature)] if self.literature else []
+        lines.append(f"Scored: {self.run}{f', weights of epoch {self.epoch}' if self.epoch else ''}.")
         for title, groups in [("source length", self.by_length), ("phenomenon", self.by_phenomenon)]:
             if groups:
                 lines += ["", _table(title, groups)]

@@ -72,6 +72,23 @@ def test_the_goal_alone_is_no_proof(name):
 
 
 @pytest.mark.parametrize("name", problem_names())
+def test_all_goals_alone_are_no_proof_however_near_they_are(name):
+    report = check_derivation(name, "\n".join(goal.text for goal in find_problem(name).goal))
+    assert report.exit_code == 3
+    assert report.first_false is None
+    assert report.missing
+
+
+def test_a_claim_that_is_stated_before_its_proof_is_not_called_false():
+    """There is a B: what it says of an arbitrary B is no line of the proof."""
+    claim = "**Claim.** There is a matrix $B$ of rank $k-1$ with $\\|A - B\\|_2 \\le \\|A\\|_F/\\sqrt{k}$.\n\n"
+    proof = (FOLDER / "low-rank-error.md").read_text(encoding="utf-8")
+    assert check_derivation("low-rank-error", claim + proof).complete
+    early = check_derivation("low-rank-error", "$\\|A - B\\|_2 = 0$\n\n" + proof).lines[0]
+    assert (early.mark, early.remark) == (Mark.NOT_READ, "B is not chosen yet: say first what it is")
+
+
+@pytest.mark.parametrize("name", problem_names())
 def test_every_given_fact_and_lemma_is_a_theorem_on_the_instances(name):
     problem = find_problem(name)
     facts = [*problem.given, *(fact for fact, where in problem.order if not where)]
@@ -206,11 +223,14 @@ def test_factors_that_cancel_are_read_and_a_crossed_line_is_not():
 
 
 def test_every_index_may_be_named():
-    for words in ("for i = 1, ..., n", "for 1 <= i <= n", ""):
-        assert check_derivation("weights-are-a-distribution", f"alpha_i > 0 {words}\nsum_i alpha_i = 1").complete
-    assert not check_derivation(
-        "weights-are-a-distribution", "alpha_i > 0 for i = 2, ..., n\nsum_i alpha_i = 1"
-    ).complete
+    for words, complete in (
+        ("for i = 1, ..., n", True),
+        ("for 1 <= i <= n", True),
+        ("", True),
+        ("for i = 2, ..., n", False),
+    ):
+        text = f"alpha_i = e^(s_i)/sum_j e^(s_j) > 0 {words}\nsum_i alpha_i = 1"
+        assert check_derivation("weights-are-a-distribution", text).complete is complete, words
 
 
 def test_more_than_is_read_is_refused_in_one_sentence():

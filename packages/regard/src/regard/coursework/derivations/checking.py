@@ -58,6 +58,8 @@ class Checker(Namer):
     """Goes through a document once, and remembers what it has seen."""
 
     reached: set[str] = field(default_factory=set)
+    claimed: set[str] = field(default_factory=set)  # goals that were stated, shown or not
+    bare: int = 0  # lines that are a goal, and nothing else
     supposed: list[str] = field(default_factory=list)  # what the writer supposes, and nobody gives
     last: Term | None = None
     has_maps: bool = False
@@ -216,8 +218,7 @@ class Checker(Namer):
     def judge(self, relation: Relation) -> None:
         left, sign, right = relation.left, relation.sign, relation.right
         statement = relation.statement
-        found = (left, sign, right)
-        if statement.announced and any(is_same_relation(self.context, found, goal) for goal in self.problem.goal):
+        if self.is_announced(relation):
             self.said.append(f"{relation} is announced as the goal, and is no step")
             return
         if any({left, right} == {one.left, one.right} and sign == "=" for one in self.context.hypotheses):
@@ -269,6 +270,8 @@ class Checker(Namer):
         if mark is Mark.FOLLOWS:  # what only seems true must not carry the lines behind it
             self.remember(relation, conditions, rests)
         self.mark(relation, mark, remark, step)
+        sides = relation.left, relation.sign, relation.right
+        self.bare += any(is_same_relation(self.context, sides, goal) for goal in self.problem.goal)
         self.follow_chain(relation, mark, conditions, rests)
         self.note_sums(relation)
 
@@ -325,8 +328,7 @@ class Checker(Namer):
                 return Mark.TRUE, f"it holds where {case}, and not in general"
         if _CONDITION.search(relation.statement.after):
             return Mark.TRUE, "it is said under a condition, and does not hold without it"
-        behind = self.unfold_names(relation.names, {**self.problem.definitions, **self.context.own})
-        for name in sorted(behind & set(self.problem.choose) - set(self.context.own))[:1]:
+        for name in self.unchosen(relation)[:1]:
             if self.holds_somewhere(relation, stated, self.instances):
                 return Mark.TRUE, f"{name} is not chosen yet, and it does not hold for every {name}"
         turns = [Fact("", sym(name), "=", term) for name, (_, term) in self.problem.values.items()]
@@ -336,10 +338,30 @@ class Checker(Namer):
         if left.op == "sym" and left.value in self.defined_at and _DEFINING.search(relation.statement.before):
             before = f"{left.value} is {self.context.own[left.value][1]} since line {self.defined_at[left.value]}"
             return Mark.NOT_READ, f"{before}; take another letter for another thing"
-        for name in sorted(behind & self.unread.keys())[:1]:
+        for name in sorted(self.names_behind(relation) & self.unread.keys())[:1]:
             where = f"{name} stands alone in line {self.unread[name]}, which was not read"
             return Mark.NOT_READ, f"{where}, and may mean something else since then"
+        if not self.context.own.keys() & set(self.problem.choose):  # another choice may make it true
+            for name in self.unchosen(relation)[:1]:
+                return Mark.NOT_READ, f"{name} is not chosen yet: say first what it is"
         return None
+
+    def is_announced(self, relation: Relation) -> bool:
+        """Whether it is what is to be shown, said before the proof: so announced, or of a choice yet to be made."""
+        sides = relation.left, relation.sign, relation.right
+        goals = {goal.name for goal in self.problem.goal if is_same_relation(self.context, sides, goal)}
+        if goals and relation.statement.announced:
+            return True
+        first = not goals <= self.claimed and not relation.statement.supposed
+        self.claimed |= goals
+        return first and bool(self.unchosen(relation))
+
+    def names_behind(self, relation: Relation) -> set[str]:
+        return self.unfold_names(relation.names, {**self.problem.definitions, **self.context.own})
+
+    def unchosen(self, relation: Relation) -> list[str]:
+        """What a relation speaks of and the writer has yet to choose."""
+        return sorted(self.names_behind(relation) & set(self.problem.choose) - set(self.context.own))
 
     # what a line leaves behind
 
@@ -405,6 +427,10 @@ class Checker(Namer):
     def join_lines(self) -> None:
         """Goals that no line states, and that lines or cases together come to, without another rule."""
         self.end_supposition()
+        if self.lines and self.bare == len(self.lines):  # each may be one rule away, and is no proof all the same
+            self.said.append("only what is to be shown is written: a derivation has the lines that lead there")
+            self.reached.clear()
+            return
         for goal in self.problem.goal:
             shown = [(one.left, one.sign, one.right) for one, needed in self.context.order if not needed]
             if goal.name not in self.reached and any(is_same_relation(self.context, one, goal) for one in shown):

@@ -76,6 +76,8 @@ class DerivationReport(Result):
         return [*said, *([f"Hint: {self.hint}"] if self.hint else [])]
 
     def summary(self) -> str:
+        if not self.lines and self.said:
+            return "no line was found that leads to what is to be shown."
         if not self.lines:
             return "no relation was found in the text; write formulas between $ signs, or one per line."
         counts = {mark: sum(line.mark is mark for line in self.lines) for mark in Mark}

@@ -54,7 +54,7 @@ check-rest: $(VENV)/.ready
 
 # Before an issue is closed: coverage, every table of models, README's lines typed, every command of a core-only install, the
 # plainest kernels, wheel and sdist.
-# Some 25 minutes; docs/results/nightly.txt is the record.
+# Some 20 minutes; docs/results/nightly.txt is the record.
 nightly: $(VENV)/.ready
 	$(BIN)/python -m tools.long_runs nightly
 

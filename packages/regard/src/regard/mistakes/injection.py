@@ -94,8 +94,7 @@ def load(name: str) -> Any:
 
 
 def load_file(path: Any) -> Any:
-    """A Python file as a module."""
-    # python_files does more (it mends the path, it names what is wrong), but regard need not be installed here
+    """A Python file as a module. python_files does more (it names what is wrong): regard need not be installed here."""
     spec = importlib.util.spec_from_file_location(f"regard_{Path(path).stem}", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")

@@ -62,7 +62,8 @@ def _model_that_runs(factory: Any, declared: Mapping[str, Any], seed: int) -> Bu
     """The model; where forward fails, one made for its full length only, or with even heads, if that runs."""
     built = prepare_model(factory, declared, seed=seed)
     if built.sizes and not _takes(built.model, SHAPES[0], seed):
-        for change in (*([{"longest": PLACES}] if "longest" in built.sizes else []), EVEN):
+        even = {**EVEN, "head_width": EVEN["head_width"] + 4}  # no square W_O: its transpose must not fit
+        for change in (*([{"longest": PLACES}] if "longest" in built.sizes else []), even):
             with contextlib.suppress(InputError):
                 other = prepare_model(factory, declared, seed=seed, tries=[{**built.sizes, **change}])
                 if _takes(other.model, SHAPES[0], seed):

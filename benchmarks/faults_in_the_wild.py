@@ -180,6 +180,65 @@ def led() -> str:
     )
 
 
+def deepseek_v4() -> str:
+    import torch
+
+    ids, it = tokens(), model("DeepseekV4ForCausalLM", "DeepseekV4Config")
+    keep, other = torch.ones_like(ids), ids.clone()
+    keep[:, :4], other[:, :4] = 0, 50
+    places = (keep.cumsum(1) - 1).clamp(min=0)
+    made = [it(x, attention_mask=keep, position_ids=places).logits[:, 4:] for x in (ids, other)]
+    return (
+        f"Its compressors are not given the mask: other tokens in padding on the left move real tokens' logits by "
+        f"{float((made[0] - made[1]).abs().max()):.0e}."
+    )
+
+
+def llama4() -> str:
+    import torch
+
+    from benchmarks.small_models import build
+
+    def apart(tuned: bool) -> float:
+        settings = {"no_rope_layers": [1, 0], "floor_scale": 4, "attn_temperature_tuning": tuned}
+        ids, it = tokens(), build("Llama4ForCausalLM", "Llama4Config", "eager", settings).double()
+        keep = torch.ones_like(ids)
+        keep[:, :4] = 0
+        padded = it(ids, attention_mask=keep, position_ids=(keep.cumsum(1) - 1).clamp(min=0)).logits
+        return float((padded[:, 4:] - it(ids[:, 4:]).logits).abs().max())
+
+    return (
+        "Layers without a rotation scale their queries by the column, not by position_ids: four tokens of padding on "
+        f"the left move real tokens' logits by {apart(True):.0e} (floor_scale 4; 8,192 by default), and by "
+        f"{apart(False):.0e} with attn_temperature_tuning=False."
+    )
+
+
+def mllama() -> str:
+    import torch
+    import transformers
+
+    from benchmarks.small_models import sizes
+
+    kind = transformers.models.mllama.MllamaTextConfig
+    settings = sizes(kind) | {"cross_attention_layers": [1], "bos_token_id": 1}
+    pictures = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    other = pictures.clone()
+    other[:, -1] += 1
+    moved = {}
+    for kernel in ("eager", "sdpa"):
+        torch.manual_seed(0)
+        it = transformers.MllamaForCausalLM._from_config(kind(**settings), attn_implementation=kernel).eval().double()
+        for gate in (it.model.layers[1].cross_attn_attn_gate, it.model.layers[1].cross_attn_mlp_gate):
+            gate.data.fill_(1.0)  # 0 in a fresh model, which shuts the picture out
+        made = [it(tokens(), cross_attention_states=states).logits[:, 0] for states in (pictures, other)]
+        moved[kernel] = float((made[0] - made[1]).abs().max())
+    return (
+        "In sdpa, without a cross_attention_mask, word i reads patches 0 to i of the picture only: the last patch "
+        f"moves the first word's logits by {moved['eager']:.0e} in eager and by {moved['sdpa']:.0e} in sdpa."
+    )
+
+
 def dbrx() -> str:
     import transformers
 
@@ -202,6 +261,9 @@ FAULTS: dict[str, Callable[[], str]] = {
     "RecurrentGemma": recurrentgemma,
     "Gemma 3n": gemma3n,
     "LED": led,
+    "DeepSeek V4": deepseek_v4,
+    "Llama 4": llama4,
+    "Mllama": mllama,
     "DBRX": dbrx,
 }
 

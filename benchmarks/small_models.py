@@ -15,7 +15,7 @@ SMALL = {
     32: "hidden_size d_model n_embd dim emb_dim embedding_size d_embed model_dim word_embed_proj_dim projection_dim "
         "embed_dim encoder_hidden_size input_dim rnn_hidden_size attention_hidden_size lru_width text_hidden_size "
         "index_n_heads image_size width out_hidden_size output_proj_dims decoder_hidden_size encoder_embed_dim "
-        "decoder_embed_dim text_embed_dim cross_attention_hidden_size vocab_size_per_layer_input vision_output_dim "
+        "decoder_embed_dim text_embed_dim cross_attention_hidden_size vision_output_dim "
         "projector_input_dim projector_output_dim entity_emb_size shape_embed_dim pronunciation_embed_dim d_latents "
         "hidden_size_global",
     64: "intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim hidden_dim n_inner ffn_hidden_size "
@@ -37,7 +37,7 @@ SMALL = {
     16: "q_lora_rank kv_lora_rank moe_intermediate_size expert_ffn_hidden_size chunk_size mamba_chunk_size "
         "moe_ffn_hidden_size time_step_rank attention_window o_lora_rank moe_shared_expert_intermediate_size",
     99: "vocab_size decoder_vocab_size src_vocab_size tgt_vocab_size entity_vocab_size pronunciation_vocab_size "
-        "shape_vocab_size encoder_hash_byte_group_vocab",
+        "shape_vocab_size encoder_hash_byte_group_vocab vocab_size_per_layer_input",
     6: "sliding_window attention_chunk_size local_attention",
     1: "n_group topk_group first_k_dense_replace n_shared_experts moe_layer_start_index bos_token_id mamba_n_groups "
        "num_nextn_predict_layers n_groups",
@@ -56,7 +56,11 @@ BESIDES: dict[str, dict[str, Any]] = {
     "Esmc": {"num_key_value_heads": 4},
     "EsmConfig": {"vocab_size": 99, "mask_token_id": 4},
     "FalconH1": {"mamba_d_ssm": 64},
-    "Gemma3nText": {"intermediate_size": 64, "activation_sparsity_pattern": [0.0, 0.0]},
+    "Gemma3nText": {
+        "intermediate_size": 64,
+        "activation_sparsity_pattern": [0.0, 0.0],
+        "hidden_size_per_layer_input": 8,  # with 0 a cached step cannot be reshaped
+    },
     "GPTNeoConfig": {"attention_types": [[["global", "local"], 1]]},
     "GraniteMoeHybrid": {"layer_types": ["mamba", "attention"]},
     "HunYuan": {"head_dim": 8},

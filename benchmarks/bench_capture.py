@@ -9,7 +9,7 @@ model is measured in a process of its own.
 The peers want other versions of torch and transformers than ours, so they are installed apart, each package by itself,
 into a folder that the environment variable REGARD_PEERS names; without it they are left out:
 
-    pip install --no-deps --target peers torchlens attnread nnsight==0.7.0 (and what these import)
+    pip install --no-deps --target peers torchlens graphviz attnread nnsight==0.7.0 (and what these import)
     REGARD_PEERS=peers python -m benchmarks capture --write
 """
 
@@ -223,11 +223,16 @@ def long_input() -> None:
 def peers() -> None:
     sys.path.append(os.environ.get("REGARD_PEERS", "peers"))
     arms: dict[str, Callable[[Any, Any], int]] = {"regard": by_regard}
-    for name, arm in (("torchlens", by_torchlens), ("attnread", by_attnread)):
+    rivals = [
+        ("torchlens", "", by_torchlens),
+        ("torchlens", ", sparing", by_torchlens_sparing),
+        ("attnread", "", by_attnread),
+    ]
+    for name, how, arm in rivals:
         try:
             with quiet():
                 importlib.import_module(name)
-            arms[f"{name} {version(name)}"] = arm
+            arms[f"{name} {version(name)}{how}"] = arm
         except Exception as error:
             print(f"\nleft out: {name}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
     print(f"\n{'layers found / layers there':<34}" + "".join(f"{name:>22}" for name in arms))
@@ -272,13 +277,21 @@ def by_regard(model: Any, inputs: Any) -> int:
     return len(capture(model, inputs).layers)
 
 
-def by_torchlens(model: Any, inputs: Any) -> int:
+def by_torchlens_sparing(model: Any, inputs: Any) -> int:
+    """As little as it can be asked for: the outputs of softmaxes and of fused attention are saved, and no others."""
+    import torchlens
+
+    fused, by_hand = torchlens.func("scaled_dot_product_attention"), torchlens.func("softmax")
+    return by_torchlens(model, inputs, save=fused | by_hand)
+
+
+def by_torchlens(model: Any, inputs: Any, **saving: Any) -> int:
     """Its trace with what it needs to rebuild patterns; a module counts whose pattern can be read."""
     import torchlens
 
     named = isinstance(inputs, dict)
     args = () if named else inputs if isinstance(inputs, tuple) else (inputs,)
-    trace = torchlens.trace(model, args, inputs if named else {}, reconstruction_ready=True)
+    trace = torchlens.trace(model, args, inputs if named else {}, reconstruction_ready=True, **saving)
     found = 0
     for module in trace.modules:
         with contextlib.suppress(Exception):

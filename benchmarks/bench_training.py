@@ -71,10 +71,11 @@ def main() -> None:
     table(arms)
 
 
-def prepared() -> tuple[Settings, PreparedData]:
+def prepared(as_it_ships: bool = False) -> tuple[Settings, PreparedData]:
     where = str(DATA) if DATA.exists() else "builtin"
-    # with the optimiser and the size of batch that all arms have
-    settings = load_settings("good", changes=[f'data.path="{where}"', "optimiser=adamw", "batch_tokens=1500"])
+    # with the optimiser and the size of batch that all arms of the table have
+    shared = [] if as_it_ships else ["optimiser=adamw", "batch_tokens=1500"]
+    settings = load_settings("good", changes=[f'data.path="{where}"', *shared])
     data = prepare(settings)
     size = settings.model
     print(f"{len(data.train):,} training pairs of {Path(where).name}, {len(data.target):,} joint pieces;", end=" ")

@@ -1,11 +1,12 @@
 """Joey NMT 2.3 for bench_training, in a process of its own: its own model, loader and training loop, our sizes.
 
 The text comes tokenised into our pieces, with our vocabulary, so that a token means the same and splitting it costs
-Joey next to nothing. The settings are those of configs/good.toml, written as Joey's users write them: Adam, warm-up,
-inverse square root (it has no cosine), batches by tokens. Joey counts padding in a batch's size, and both sides.
+Joey next to nothing. The sizes are those of configs/good.toml; the rest is written as Joey's users write it: Adam,
+warm-up, inverse square root (it has no cosine), batches by tokens. The highest step size is Joey's own: the best of
+:data:`STEPS` by validation BLEU. Joey counts padding in a batch's size, and both sides.
 
-    python -m benchmarks.joey_peer FOLDER TOKENS            trains a turn for every line that comes in
-    python -m benchmarks.joey_peer FOLDER TOKENS SECONDS    trains so many CPU-seconds, then translates the test set
+    python -m benchmarks.joey_peer FOLDER TOKENS STEP                  trains a turn for every line that comes in
+    python -m benchmarks.joey_peer FOLDER TOKENS STEP SECONDS SPLIT    trains so many CPU-seconds, then translates
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from regard.translator.training.preparation import PreparedData
 
 INSTALLED = Path(sys.prefix) / "peers" / "joeynmt"  # where `make bench` puts it, away from our own packages
 TURN = 3.0  # CPU-seconds
+STEPS = (0.0005, 0.001, 0.002, 0.004)
 PIECES, SAID, LOG = "pieces.txt", "said.txt", "log.txt"
 
 
@@ -43,12 +45,12 @@ def write_data(folder: Path, data: PreparedData) -> None:
     (folder / PIECES).write_text("\n".join(data.target.words[4:]) + "\n", encoding="utf-8")
 
 
-def start(folder: Path, tokens: int, *more: object) -> subprocess.Popen[str]:
+def start(folder: Path, tokens: int, step: float = STEPS[1], *more: object) -> subprocess.Popen[str]:
     """Joey in a process of its own, one thread; what it has to say for itself goes to a file of the folder."""
     paths = [str(INSTALLED), *filter(None, [os.environ.get("PYTHONPATH")])]
     with open(folder / LOG, "w", encoding="utf-8") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.joey_peer", str(folder), str(tokens), *map(str, more)],
+            [sys.executable, "-m", "benchmarks.joey_peer", str(folder), str(tokens), str(step), *map(str, more)],
             cwd=Path(__file__).parents[1], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
@@ -63,7 +65,7 @@ def said(folder: Path, stream: IO[str] | None) -> dict[str, Any]:
     return found
 
 
-def configuration(settings: Settings, folder: Path, tokens: int) -> dict[str, Any]:
+def configuration(settings: Settings, folder: Path, tokens: int, step: float) -> dict[str, Any]:
     """What a user of Joey would write into a YAML file."""
     size, training = settings.model, settings.training
     side = {"level": "word", "max_length": settings.data.longest, "voc_file": str(folder / PIECES)}
@@ -95,7 +97,7 @@ def configuration(settings: Settings, folder: Path, tokens: int) -> dict[str, An
         "training": {
             "optimizer": "adam",
             "adam_betas": [0.9, training.beta2],
-            "learning_rate": training.learning_rate,
+            "learning_rate": step,
             "learning_rate_min": 1e-8,
             "learning_rate_warmup": training.warmup,
             "scheduling": "warmupinversesquareroot",
@@ -112,7 +114,7 @@ def configuration(settings: Settings, folder: Path, tokens: int) -> dict[str, An
     }
 
 
-def work(folder: Path, tokens: int, seconds: float | None) -> None:
+def work(folder: Path, tokens: int, step: float, seconds: float | None, split: str) -> None:
     """What the process does: Joey's own preparation and loop."""
     import torch
     from joeynmt.config import parse_global_args, set_validation_args
@@ -120,7 +122,7 @@ def work(folder: Path, tokens: int, seconds: float | None) -> None:
     from joeynmt.training import TrainManager
 
     torch.set_num_threads(1)
-    args = parse_global_args(configuration(load_settings("good"), folder, tokens))
+    args = parse_global_args(configuration(load_settings("good"), folder, tokens, step))
     args.model_dir.mkdir()
     model, train, development, test = prepare(args, rank=0, mode="train")
     trainer = TrainManager(
@@ -132,7 +134,14 @@ def work(folder: Path, tokens: int, seconds: float | None) -> None:
     trainer.train_and_validate(train, development)
     if seconds is not None:
         facts = state(trainer)
-        found = predict(model, test, args.device, 0, args=trainer.dev_cfg, autocast=args.autocast)
+        found = predict(
+            model,
+            {"dev": development, "test": test}[split],
+            args.device,
+            0,
+            args=trainer.dev_cfg,
+            autocast=args.autocast,
+        )
         (folder / SAID).write_text("\n".join(found[2]) + "\n", encoding="utf-8")
         print(json.dumps(facts | {"seconds": facts["seconds"] - began}), flush=True)
 
@@ -174,5 +183,5 @@ def state(trainer: Any) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    place, size, *limit = sys.argv[1:]
-    work(Path(place), int(size), float(limit[0]) if limit else None)
+    place, size, step_size, *limit = sys.argv[1:]
+    work(Path(place), int(size), float(step_size), float(limit[0]) if limit else None, limit[1] if limit else "")

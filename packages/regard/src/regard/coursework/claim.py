@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from regard.coursework.answers.template import Template
     from regard.coursework.checker.check import TransformerReport
     from regard.coursework.derivations.report import DerivationReport
-    from regard.coursework.derivations.template import DerivationTemplate
+    from regard.coursework.derivations.report import DerivationTemplate
     from regard.sandbox.jail import Tier
 
 _VALUE = re.compile(r"`(\w+)` \([^)]*\)")  # as statements have it: `factor` (1)
@@ -167,7 +167,7 @@ class Claim(MarkedResult):
         """Write the function to fill in to a new file, by default named after the claim."""
         is_proof = path is not None and os.fspath(path).endswith((".md", ".tex", ".txt", ".ipynb"))
         if path is not None and is_proof and not self.asks_for_code:
-            from regard.coursework.derivations.template import write_derivation_template
+            from regard.coursework.derivations.report import write_derivation_template
 
             return write_derivation_template(self.name, path)
         if self.asks_for_code:

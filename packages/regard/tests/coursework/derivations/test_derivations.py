@@ -13,8 +13,7 @@ from regard.coursework.catalogue import claims
 from regard.coursework.derivations.evaluation import NoValue
 from regard.coursework.derivations.gaps import FOLDER, leave_gaps
 from regard.coursework.derivations.problem import find_problem, problem_names, read_problem
-from regard.coursework.derivations.report import check_derivation, check_file
-from regard.coursework.derivations.template import template_text
+from regard.coursework.derivations.report import check_derivation, check_file, template_text
 from regard.coursework.derivations.verdicts import Mark
 from regard.errors import InputError
 from regard.mistakes.catalogue import find_mistake

@@ -6,8 +6,17 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.conditions import attach_conditions, explain_first, find_indices, places_listed
-from regard.coursework.derivations.document import MOST, NEAR, Statement, find_formulas, split_statements
+from regard.coursework.derivations.document import (
+    MOST,
+    NEAR,
+    Statement,
+    attach_conditions,
+    explain_first,
+    find_formulas,
+    find_indices,
+    places_listed,
+    split_statements,
+)
 from regard.coursework.derivations.equalities import (
     LATEST,
     NONE,
@@ -15,16 +24,16 @@ from regard.coursework.derivations.equalities import (
     Context,
     Step,
     is_arithmetic,
+    prove_by_irrationality,
     prove_by_lines_before,
+    prove_multiple_of_pi,
 )
 from regard.coursework.derivations.evaluation import Instance
 from regard.coursework.derivations.grammar import read_whole
 from regard.coursework.derivations.names import Mismatch, fit_relation
-from regard.coursework.derivations.naming import Namer
 from regard.coursework.derivations.problem import Fact, Problem
-from regard.coursework.derivations.repairs import find_repair
 from regard.coursework.derivations.terms import TURNED, Condition, Term, free_names, mul, num, replace, substitute, sym
-from regard.coursework.derivations.testing import make_fact
+from regard.coursework.derivations.testing import Namer, make_fact
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -32,10 +41,10 @@ from regard.coursework.derivations.verdicts import (
     Mark,
     Relation,
     describe,
+    find_repair,
     join_signs,
     name_rules,
 )
-from regard.coursework.derivations.whole_numbers import prove_by_irrationality, prove_multiple_of_pi
 from regard.errors import InputError
 from regard.rigor.balls import precise
 

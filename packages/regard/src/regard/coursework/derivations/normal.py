@@ -14,7 +14,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from regard.coursework.derivations.entries import dot_with_units, image_key, pick, size_form, unit
 from regard.coursework.derivations.forms import (
     HALF,
     MOST,
@@ -30,6 +29,8 @@ from regard.coursework.derivations.forms import (
     flip_word,
     form_key,
     index_key,
+    is_nonnegative,
+    is_plain,
     least_turn,
     merge_powers,
     number_power,
@@ -38,11 +39,25 @@ from regard.coursework.derivations.forms import (
     of_word,
     scale,
 )
-from regard.coursework.derivations.functions import entrywise, exp_form, ln_form, norm_form, norm_square, trace, wave
 from regard.coursework.derivations.names import SCALAR, Shape, Vocabulary
+from regard.coursework.derivations.operations import (
+    dot_with_units,
+    entrywise,
+    exp_form,
+    image_key,
+    ln_form,
+    norm_form,
+    norm_square,
+    pick,
+    prefix,
+    push_in,
+    size_form,
+    sum_form,
+    trace,
+    unit,
+    wave,
+)
 from regard.coursework.derivations.problem import Problem
-from regard.coursework.derivations.signs import is_nonnegative, is_plain
-from regard.coursework.derivations.sums import prefix, push_in, sum_form
 from regard.coursework.derivations.terms import Definitions, Term, substitute
 from regard.toml import read_toml
 

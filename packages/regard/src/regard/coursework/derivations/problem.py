@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.coursework.derivations.evaluation import Instance, NoValue, compare, evaluate
+from regard.coursework.derivations.evaluation import Instance, NoValue, Number, compare, evaluate, exact
 from regard.coursework.derivations.grammar import read_whole
 from regard.coursework.derivations.instances import make_instances
 from regard.coursework.derivations.names import SCALAR, Mismatch, Vocabulary, fit_relation
@@ -182,15 +182,15 @@ class Problem:
         )
 
     @staticmethod
-    def free_places(terms: list[Term], where: Instance, words: Vocabulary) -> list[dict[str, Fraction]]:
+    def free_places(terms: list[Term], where: Instance, words: Vocabulary) -> list[dict[str, Number]]:
         """Every choice of the indices that stand free in some terms."""
         names = sorted(set().union(*(free_names(one) for one in terms)) & words.indices - set(words.shapes))
-        choices: list[dict[str, Fraction]] = [{}]
+        choices: list[dict[str, Number]] = [{}]
         for name in names:
             ends = next((ends for one in terms if (ends := words.index_range(one, name))), None)
             if ends is not None:
                 lo, hi = (int(evaluate(one, where, {})) for one in ends)
-                choices = [{**one, name: Fraction(n)} for one in choices for n in range(lo, hi + 1)][:MOST_PLACES]
+                choices = [{**one, name: exact(n)} for one in choices for n in range(lo, hi + 1)][:MOST_PLACES]
         return choices
 
 

@@ -25,20 +25,18 @@ from regard.coursework.derivations.forms import (
     constant,
     contains_name,
     index_key,
-    of_atom,
-    of_powers,
-    scale,
-)
-from regard.coursework.derivations.normal import Normal
-from regard.coursework.derivations.signs import (
     is_above_zero,
     is_count,
     is_nonnegative,
     is_plain,
     is_positive,
+    of_atom,
+    of_powers,
+    scale,
     shift_sizes,
 )
-from regard.coursework.derivations.sums import require_places
+from regard.coursework.derivations.normal import Normal
+from regard.coursework.derivations.operations import require_places
 from regard.coursework.derivations.terms import (
     TURNED,
     Condition,

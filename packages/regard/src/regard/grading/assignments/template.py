@@ -18,7 +18,7 @@ import numpy as np
 from regard.coursework.answers.answer_check import Check
 from regard.coursework.answers.report import literal
 from regard.coursework.catalogue import claims
-from regard.coursework.derivations.template import problem_text
+from regard.coursework.derivations.report import problem_text
 from regard.errors import InputError
 from regard.files import make_folder, write_file
 from regard.grading.gradebook.secret import Secret

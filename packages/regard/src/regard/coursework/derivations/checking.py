@@ -196,7 +196,7 @@ class Checker(Namer):
 
     def read_half_turns(self, relation: Relation) -> None:
         """x = pi m, once a sine is shown to be 0: this m is twice the one of x = 2 pi m."""
-        m = self.problem.multiple
+        m = self.problem.table.multiple
         twice = {m: mul(num(2), sym(m))}
         left, right = (substitute(side, m, twice[m]) for side in (relation.left, relation.right))
         is_sine_zero = any(one.left.op == "sin" and one.right == num(0) for one, _ in self.context.order)
@@ -240,7 +240,7 @@ class Checker(Namer):
         facts = [fact for fact, _ in self.context.order]
         step = prove_by_irrationality(self.context, facts, left, sign, right)
         if step is not None:
-            self.every = [one for one in self.every if one.value(self.problem.multiple) == 0] or self.every
+            self.every = [one for one in self.every if one.value(self.problem.table.multiple) == 0] or self.every
             self.instances, self.turned = self.every, True
         free = relation.names & self.words.indices
         stated = [
@@ -293,7 +293,7 @@ class Checker(Namer):
             return Mark.TRUE, "it holds on every instance tried, and no short proof was found"
         if undefined:
             return Mark.TRUE, "say why nothing is divided by zero: on some instances something is"
-        if step.leap > self.problem.leap:
+        if step.leap > self.problem.table.leap:
             rules = ", ".join(name_rules(step.rules))
             return Mark.TRUE, f"it needs {step.leap} rules at once ({rules}): write the lines between"
         return Mark.FOLLOWS, ""

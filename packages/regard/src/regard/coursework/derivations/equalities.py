@@ -128,7 +128,7 @@ def prove_equal(context: Context, left: Term, right: Term, conditions: Condition
                 break
         if found and found[-1].leap <= 1:
             break
-    if not found or min(step.leap for step in found) > context.problem.leap:
+    if not found or min(step.leap for step in found) > context.problem.table.leap:
         found += filter(None, [prove_by_lines_before(context, left, right, conditions)])
     return min(found, key=lambda step: step.leap, default=None)
 
@@ -299,7 +299,7 @@ def prove_by_irrationality(context: Context, facts: list[Fact], left: Term, sign
 
 def prove_multiple_of_pi(context: Context, left: Term, sign: str, right: Term) -> Step | None:
     """x = 2 pi m for some whole m, where cos x = 1 is known; m is then no longer free."""
-    multiple = context.problem.multiple
+    multiple = context.problem.table.multiple
     if (
         sign != "="
         or not multiple

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import flint
+
 if TYPE_CHECKING:
     from regard.coursework.derivations.normal import Normal
 
@@ -23,6 +25,7 @@ Form = dict[Mono, Fraction]
 ONE: Mono = ((), ())
 MOST = 400  # monomials
 HALF = Fraction(1, 2)
+PRIMES = 168  # those below 1000, by which numbers under a root are divided
 
 
 class TooLarge(Exception):  # noqa: N818 - the line is then "true, but say why"
@@ -204,17 +207,9 @@ def number_power(x: Fraction, power: Fraction) -> Form:
         if abs(power) * max(x.numerator.bit_length(), x.denominator.bit_length()) > 4000:
             raise TooLarge
         return constant(x ** int(power))
-    counts: dict[int, int] = {}
-    for value, sign in ((x.numerator, 1), (x.denominator, -1)):
-        prime = 2
-        # a factor that is left stays one atom: a proof may be missed for it, none is wrong
-        while value > 1 and prime < 1000:
-            while value % prime == 0:
-                counts[prime] = counts.get(prime, 0) + sign
-                value //= prime
-            prime += 1
-        if value > 1:
-            counts[value] = counts.get(value, 0) + sign
+    # a factor that is left stays one atom: a proof may be missed for it, none is wrong
+    above, below = (flint.fmpz(value).factor(trial_limit=PRIMES) for value in (x.numerator, x.denominator))
+    counts = {**{int(prime): count for prime, count in above}, **{int(prime): -count for prime, count in below}}
     powers: list[tuple[Atom, Fraction]] = []
     whole = Fraction(1)
     for prime, count in sorted(counts.items()):
@@ -301,12 +296,37 @@ def is_above_zero(normal: Normal, form: Form, *, shifted: bool = False) -> bool:
 
 def clear_sizes(normal: Normal, form: Form) -> Form:
     """The form times the sizes that stand below a line in it: sizes are positive."""
+    below = {a: p for a, p in powers_below(form).items() if a[0] == "sym" and is_positive(normal, a)}
+    return over_powers(normal, form, below)[0] if below else form
+
+
+def powers_below(form: Form) -> dict[Atom, Fraction]:
+    """What stands below a line in a form, with its lowest power."""
     lowest: dict[Atom, Fraction] = {}
-    for s, _ in form:
-        for atom, power in s:
-            if power < 0 and atom[0] == "sym" and is_positive(normal, atom):
-                lowest[atom] = min(lowest.get(atom, Fraction(0)), power)
-    return normal.times(of_powers(tuple((a, -p) for a, p in lowest.items())), form) if lowest else form
+    for atom, power in (one for s, _ in form for one in s):
+        if power < 0:
+            lowest[atom] = min(lowest.get(atom, power), power)
+    return lowest
+
+
+def over_powers(normal: Normal, form: Form, powers: dict[Atom, Fraction]) -> tuple[Form, bool]:
+    """The form over some powers of atoms, and whether what is left of each of them was multiplied out."""
+    made: Form = {}
+    is_multiplied_out = True
+    for (s, w), x in form.items():
+        rest = dict(s)
+        part: Form = {((), w): x}
+        for atom, least in powers.items():
+            power = rest.pop(atom, Fraction(0)) - least
+            # a high power of a sum would have too many terms
+            is_short = atom[0] == "paren" and power.denominator == 1 and power <= 4
+            is_multiplied_out &= is_short
+            if is_short:
+                part = normal.times(part, normal.power(dict(atom[1]), power))
+            elif power:
+                part = normal.times(part, of_atom(atom, power))
+        made = add_forms(made, normal.times(of_powers(tuple(rest.items())), part))
+    return made, is_multiplied_out
 
 
 def shift_sizes(normal: Normal, form: Form) -> Form:

@@ -36,7 +36,7 @@ def draw_instance(problem: Problem, sizes: int, n: int, rng: random.Random) -> I
     values: dict[str, Any] = {name: exact(choices[sizes % len(choices)]) for name, choices in problem.sizes.items()}
     for name, symbol in problem.symbols.items():
         values[name] = _draw(symbol, values, n, rng)
-    ones = int(values.get(problem.rows, 0)) if problem.rows else 0
+    ones = int(values.get(problem.words.rows, 0)) if problem.words.rows else 0
     where = Instance(values, {**problem.definitions, **problem.values}, ones=ones)
     return where if all(problem.holds(condition, where) for condition in problem.conditions) else None
 

@@ -37,6 +37,7 @@ from regard.coursework.derivations.forms import (
     of_atom,
     of_powers,
     of_word,
+    over_powers,
     scale,
 )
 from regard.coursework.derivations.names import SCALAR, Shape, Vocabulary
@@ -426,16 +427,9 @@ def is_zero(normal: Normal, form: Form) -> bool:
         parens = {a for s, _ in form for a, _ in s if a[0] == "paren"}
         if not form or not parens:
             return not form
-        lowest = {a: min(dict(s).get(a, Fraction(0)) for s, _ in form) for a in parens}
-        changed: Form = {}
-        for (s, w), x in form.items():
-            powers = dict(s)
-            part: Form = {((), w): x}
-            for atom, least in lowest.items():
-                power = powers.pop(atom, Fraction(0)) - least
-                if power.denominator != 1 or power > 4:
-                    return False
-                part = normal.times(part, normal.power(dict(atom[1]), power))
-            changed = add_forms(changed, normal.times(of_powers(tuple(powers.items())), part))
-        form = changed
+        form, is_multiplied_out = over_powers(
+            normal, form, {a: min(dict(s).get(a, Fraction(0)) for s, _ in form) for a in parens}
+        )
+        if not is_multiplied_out:
+            return False
     return not form

@@ -124,7 +124,7 @@ class Tester:
 
     def is_of_case(self, where: Instance) -> bool:
         """Whether an instance is one of those that lines are tested on now."""
-        fits = not self.turned or where.value(self.problem.multiple) == 0
+        fits = not self.turned or where.value(self.problem.table.multiple) == 0
         case = self.under.relations if self.under is not None and self.under.instances else []
         return fits and all(self.holds_somewhere(one, [], [where]) for one in case)
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from regard.coursework.answers.report import AnswerReport
-    from regard.coursework.answers.template import Template
+    from regard.coursework.answers.report import AnswerReport, Template
     from regard.coursework.checker.check import TransformerReport
     from regard.coursework.derivations.report import DerivationReport, DerivationTemplate
     from regard.sandbox.jail import Tier
@@ -173,7 +172,7 @@ class Claim(MarkedResult):
             from regard.coursework.checker.template import write_class_template as written_class
 
             return written_class(self.name, path)
-        from regard.coursework.answers.template import write_function_template
+        from regard.coursework.answers.report import write_function_template
 
         return write_function_template(self.name, self.statement, self._require_question(), path)
 

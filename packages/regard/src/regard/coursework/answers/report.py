@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -234,28 +235,30 @@ def write_function_template(
 
 def template_text(claim: str, statement: str, question: Question, target: Path) -> str:
     """The template itself."""
-    check = f"regard claims {claim} --answer {target}:{question.function}"
-    inside = [_fold(without_marks(question.task)), ""]
-    inside += [_fold(f"{name}: {meaning}", hang=4) for name, meaning in question.arguments.items()]
-    inside += ["", _fold(f"Return {question.returns}.")]
-    return "\n".join(
-        [
-            f'"""{_fold(f"{claim}: {question.statement or without_marks(statement)}")}',
-            "",
-            f"{'Keys are counted from 0. ' * bool({'keys', 'means'} & set(question.arguments))}Check it with",
-            "",
-            f"    {check}",
-            '"""',
-            "",
-            "import numpy as np",
-            "",
-            "",
-            f"def {question.signature}:",
-            textwrap.indent('"""' + "\n".join(inside) + '\n"""', "    "),
-            '    raise NotImplementedError("write your answer here")',
-            "",
-        ]
-    )
+    head = [
+        f'"""{_fold(f"{claim}: {question.statement or without_marks(statement)}")}',
+        "",
+        f"{'Keys are counted from 0. ' * bool({'keys', 'means'} & set(question.arguments))}Check it with",
+        "",
+        f"    regard claims {claim} --answer {target}:{question.function}",
+        '"""',
+        "",
+        "import numpy as np",
+        "",
+        "",
+    ]
+    return "\n".join([*head, function_frame(question, without_marks(question.task), fold=_fold), ""])
+
+
+def function_frame(question: Question, task: str, *, fold: Callable[..., str], calls: Sequence[str] = ()) -> str:
+    """The function to fill in: its arguments, what it must return, and how it is called."""
+    inside = [fold(task), ""]
+    inside += [fold(f"{name}: {meaning}" if meaning else name, hang=4) for name, meaning in question.arguments.items()]
+    inside += ["", fold(f"Return {question.returns}.")]
+    if calls:
+        inside += ["", "It is called like this, and with many other arguments:", *(f"    {line}" for line in calls)]
+    body = textwrap.indent('"""' + "\n".join(inside).replace("\\", "\\\\") + '\n"""', "    ")
+    return f'def {question.signature}:\n{body}\n    raise NotImplementedError("write your answer here")'
 
 
 def _fold(line: str, *, hang: int = 0) -> str:

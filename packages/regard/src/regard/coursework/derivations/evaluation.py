@@ -334,7 +334,8 @@ def compare(sign: str, left: Value, right: Value) -> bool | None:
 def _compare_numbers(sign: str, left: Number, right: Number) -> bool | None:
     gap = right - left
     if isinstance(gap, flint.fmpq):
-        return {"=": gap == 0, "<=": gap >= 0, ">=": gap <= 0, "<": gap > 0, ">": gap < 0, "!=": gap != 0}[sign]
+        holds = {"=": gap == 0, "<=": gap >= 0, ">=": gap <= 0, "<": gap > 0, ">": gap < 0, "!=": gap != 0}
+        return bool(holds[sign])
     if sign in (">=", ">"):
         gap, sign = -gap, TURNED[sign]
     touches = gap.contains(0)

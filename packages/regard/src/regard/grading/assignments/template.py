@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.answers.answer_check import Check
-from regard.coursework.answers.report import literal
+from regard.coursework.answers.report import function_frame, literal
 from regard.coursework.catalogue import claims
 from regard.coursework.derivations.report import problem_text
 from regard.errors import InputError
@@ -160,19 +160,9 @@ def text_of(task: Task) -> str:
 
 def function_text(task: Task) -> str:
     """The function to fill in, with its arguments, what it returns, and public examples of calls."""
-    question = task.question
-    inside = [
-        _wrap(without_marks(question.task) if task.claim else question.task),
-        "",
-    ]  # a teacher's dollars are theirs
-    inside += [_wrap(f"{name}: {meaning}" if meaning else name, hang=4) for name, meaning in question.arguments.items()]
-    inside += ["", _wrap(f"Return {question.returns}.")]
-    examples = list(islice(public_examples(task), EXAMPLES))
-    if examples:
-        inside += ["", "It is called like this, and with many other arguments:", *(f"    {line}" for line in examples)]
-    body = textwrap.indent('"""' + "\n".join(inside).replace("\\", "\\\\") + '\n"""', "    ")
-    head = f"def {task.function}({', '.join(question.arguments)}):"
-    return f'{head}\n{body}\n    raise NotImplementedError("write your answer here")'
+    # a teacher's dollars are theirs
+    said = without_marks(task.question.task) if task.claim else task.question.task
+    return function_frame(task.question, said, fold=_wrap, calls=list(islice(public_examples(task), EXAMPLES)))
 
 
 def public_examples(task: Task) -> Iterator[str]:

@@ -78,6 +78,14 @@ def test_all_goals_alone_are_no_proof_however_near_they_are(name):
     assert report.missing
 
 
+@pytest.mark.parametrize(
+    ("line", "mark"), [("Q \\le Q", Mark.FOLLOWS), ("Q \\le K", Mark.FALSE), ("I \\le I", Mark.FOLLOWS)]
+)
+def test_an_inequality_between_matrices_is_read_entry_by_entry(line, mark):
+    (said,) = check_derivation("order-blindness", f"${line}$").lines
+    assert said.mark is mark
+
+
 def test_a_claim_that_is_stated_before_its_proof_is_not_called_false():
     """There is a B: what it says of an arbitrary B is no line of the proof."""
     claim = "**Claim.** There is a matrix $B$ of rank $k-1$ with $\\|A - B\\|_2 \\le \\|A\\|_F/\\sqrt{k}$.\n\n"

@@ -317,7 +317,7 @@ def compare(sign: str, left: Value, right: Value) -> bool | None:
     """True: holds; False: certainly not; None: the balls are too wide to say."""
     left, right = _give_size(left, right), _give_size(right, left)
     if isinstance(left, Eye) and isinstance(right, Eye):
-        return sign == "="
+        return sign in ("=", "<=", ">=")
     if isinstance(left, Eye) or isinstance(right, Eye):
         raise NoValue("an identity of no size")
     if isinstance(left, MATRICES):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+import flint
 import numpy as np
 
 from regard.array_types import Float
@@ -24,7 +25,7 @@ from regard.coursework.derivations.evaluation import (
     DividesByZero,
     Instance,
     NoValue,
-    Value,
+    Number,
     compare,
     evaluate,
     exact,
@@ -173,7 +174,7 @@ class Tester:
             if said is False:
                 self.evaluated += 1
                 return Failure(where, places, (write_value(values[0]), write_value(values[1])))
-            if sign in TURNED:
+            if sign in TURNED and all(isinstance(one, (flint.fmpq, flint.arb)) for one in values):
                 self.room = min(self.room, room_between(*values))
         return None
 
@@ -265,9 +266,9 @@ class Tester:
         return denied
 
 
-def room_between(left: Value, right: Value) -> float:
+def room_between(left: Number, right: Number) -> float:
     """How far two numbers are apart, relatively."""
-    a, b = (float(one.mid() if hasattr(one, "mid") else one) for one in (left, right))
+    a, b = (float(flint.arb(one).mid()) for one in (left, right))
     return abs(a - b) / (abs(a) + abs(b) or 1.0)
 
 

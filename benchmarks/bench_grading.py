@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from regard.grading.assignments.assignment_check import RIGHT, our_functions
 from regard.grading.assignments.assignment_file import read_assignment
-from regard.grading.assignments.our_answers import RIGHT, our_functions
 from regard.grading.assignments.problem_sets import answers
 from regard.grading.gradebook.grader import cores, grade, pile_of, safe_tier
 from regard.grading.gradebook.secret import Secret

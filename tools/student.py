@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 HOME = ROOT / "packages" / "regard" / "src" / "regard"
 STARTS = (
     "regard.coursework.catalogue",
-    "regard.coursework.answers.template",
+    "regard.coursework.answers.report",
     "regard.coursework.derivations.report",
     "regard.cli.output",
     "regard.grading.assignments.assignment_file",
@@ -33,7 +33,6 @@ RUN_BY_PATH = ("sandbox/child.py", "sandbox/confinement.py")
 SHAKEN = (
     "regard.coursework.claims.",
     "regard.coursework.query_questions",
-    "regard.coursework.averaging_error",
     "regard.mistakes.",
     "regard.tracing.",
 )

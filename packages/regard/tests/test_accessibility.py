@@ -16,8 +16,7 @@ from regard.grading.assignments.problem_sets import write_example
 from regard.grading.gradebook.grader import grade, pile_of
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Limits
-from regard.grading.reports.desk import Desk
-from regard.grading.reports.grades_folder import write_marks
+from regard.grading.reports.grades_folder import Desk, write_marks
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
 from regard.lab.offline_copy import export, single_file_page

@@ -10,9 +10,8 @@ from regard.cli.output import AsJson, Group, Progress, show
 from regard.errors import InputError
 from regard.grading.assignments.assignment_check import check_assignment
 from regard.grading.assignments.assignment_file import read_assignment
-from regard.grading.assignments.hand_in import hand_in
 from regard.grading.assignments.problem_sets import new_assignment, write_example
-from regard.grading.assignments.template import stem, write_template
+from regard.grading.assignments.template import hand_in, stem, write_template
 from regard.grading.gradebook.grader import safe_tier
 from regard.grading.gradebook.manual_marks import overrule as overruled
 from regard.grading.gradebook.secret import read_secret, write_secret

@@ -106,7 +106,7 @@ def claims(
     if derivation is not None or gaps:
         _show_derivation(_single_claim(asked_for, "--derivation"), derivation, problem, gaps, hint, as_json=as_json)
     if template and problem is not None:
-        from regard.coursework.derivations.template import write_derivation_template
+        from regard.coursework.derivations.report import write_derivation_template
 
         claim = _single_claim(asked_for, "--template")
         show(write_derivation_template(claim.name, file or f"{claim.name}.md", problem=problem), as_json=as_json)

@@ -18,8 +18,7 @@ from regard.grading.gradebook.grader import pile_of, safe_tier
 from regard.grading.gradebook.manual_marks import gather_decisions, lines_on_absent
 from regard.grading.gradebook.secret import read_secret
 from regard.grading.questions.assignment import Assignment
-from regard.grading.reports.desk import Desk
-from regard.grading.reports.grades_folder import write_marks
+from regard.grading.reports.grades_folder import Desk, write_marks
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox.jail import Tier, best_tier

@@ -10,13 +10,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from regard.arrays import check_target
 from regard.coursework.problem_sets import SETS, Source
 from regard.coursework.question import Parameter, Question, checked_parameters
-from regard.coursework.verdict import ClaimReport, MarkedResult, Reading, ReadingVerdict, format_parameters, wrap_text
+from regard.coursework.verdict import ClaimReport, MarkedResult, Proof, Reading, ReadingVerdict, wrap_text
 from regard.errors import InputError
 from regard.pictures import ENDINGS, axes, figure, save, set_formulas
 from regard.progress import Progress
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from regard.coursework.answers.report import AnswerReport
-    from regard.coursework.answers.template import Template
+    from regard.coursework.answers.report import AnswerReport, Template
     from regard.coursework.checker.check import TransformerReport
-    from regard.coursework.derivations.report import DerivationReport
-    from regard.coursework.derivations.template import DerivationTemplate
+    from regard.coursework.derivations.report import DerivationReport, DerivationTemplate
     from regard.sandbox.jail import Tier
 
 _VALUE = re.compile(r"`(\w+)` \([^)]*\)")  # as statements have it: `factor` (1)
@@ -100,9 +98,9 @@ class Claim(MarkedResult):
             return "TransformerTranslator"
         return self.question.function if self.question is not None else ""
 
-    def solution(self, /, **parameters: float) -> ClaimSolution:
+    def solution(self, /, **parameters: float) -> ClaimReport:
         """The verdicts and the proof together."""
-        return ClaimSolution(checked=self.check(**parameters), proof=self.proof(**parameters))
+        return replace(self.check(**parameters), proof=self.proof(**parameters))
 
     def plot(self, path: str | os.PathLike[str], **parameters: float) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``)."""
@@ -167,14 +165,14 @@ class Claim(MarkedResult):
         """Write the function to fill in to a new file, by default named after the claim."""
         is_proof = path is not None and os.fspath(path).endswith((".md", ".tex", ".txt", ".ipynb"))
         if path is not None and is_proof and not self.asks_for_code:
-            from regard.coursework.derivations.template import write_derivation_template
+            from regard.coursework.derivations.report import write_derivation_template
 
             return write_derivation_template(self.name, path)
         if self.asks_for_code:
             from regard.coursework.checker.template import write_class_template as written_class
 
             return written_class(self.name, path)
-        from regard.coursework.answers.template import write_function_template
+        from regard.coursework.answers.report import write_function_template
 
         return write_function_template(self.name, self.statement, self._require_question(), path)
 
@@ -224,45 +222,6 @@ class Claim(MarkedResult):
             ],
             "question": None if self.question is None else self.question.signature,
         }
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Proof(MarkedResult):
-    """A proof as text, for these parameters; an empty line ends a step."""
-
-    claim: str
-    parameters: dict[str, float]
-    text: str
-
-    def __str__(self) -> str:
-        where = f" (with {format_parameters(self.parameters)})" if self.parameters else ""
-        steps = [" ".join(step.split()) for step in self.text.split("\n\n")]
-        return "\n".join([f"{self.claim}, proof{where}", *(wrap_text(step, indent=2) for step in steps)])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ClaimSolution(MarkedResult):
-    """Verdicts and proof of a claim."""
-
-    checked: ClaimReport
-    proof: Proof
-
-    def for_set(self, name: str) -> ClaimSolution:
-        """The same, decided by the premise of this set."""
-        return ClaimSolution(checked=self.checked.for_set(name), proof=self.proof)
-
-    @property
-    def answer(self) -> bool:
-        return self.checked.answer
-
-    def __str__(self) -> str:
-        return f"{self.checked}\n\n{self.proof}"
-
-    def figure(self) -> Figure:
-        return self.checked.figure()
-
-    def marked_dict(self) -> dict[str, Any]:
-        return {**self.checked.marked_dict(), "proof": self.proof.text}
 
 
 def read_claim(module: str) -> Claim:

@@ -201,22 +201,6 @@ class Best:
     best: float
 
 
-def _one_number(given: Mapping[str, Any]) -> tuple[int, ...]:
-    return ()
-
-
-def _sizes_themselves(latent: Float, **setting: float) -> Instance:
-    return Instance(given=setting)
-
-
-def _no_traps(**setting: float) -> Iterable[Instance]:
-    return ()
-
-
-def _always(**setting: float) -> bool:
-    return True
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
     """What a claim asks its reader to construct.
@@ -234,13 +218,13 @@ class Question:
     sizes: tuple[Size, ...]
     judge: Callable[..., Ruling]
     decided: str  # by what arithmetic a case is decided
-    shape: Callable[[Mapping[str, Any]], tuple[int, ...]] = _one_number  # of what is to be returned
-    make: Callable[..., Instance] = _sizes_themselves
+    shape: Callable[[Mapping[str, Any]], tuple[int, ...]] = lambda given: ()  # of what is returned: one number
+    make: Callable[..., Instance] = lambda latent, **setting: Instance(given=setting)  # of the sizes themselves
     measure: str = ""  # what `best` measures, and against what
     best: Callable[..., Best | None] | None = None
     statement: str = ""  # instead of the claim's, where that gives the answer away
-    traps: Callable[..., Iterable[Instance]] = _no_traps
-    fits: Callable[..., bool] = _always
+    traps: Callable[..., Iterable[Instance]] = lambda **setting: ()
+    fits: Callable[..., bool] = lambda **setting: True
     may_be_none: bool = False
     may_be_nan: bool = False  # where overflow is the mistake to be found, the judge sees it
 

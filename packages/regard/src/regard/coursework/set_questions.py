@@ -18,9 +18,9 @@ from functools import cache
 from typing import Any
 
 from regard.coursework.checklists import Checklist, WrittenAnswer
-from regard.coursework.claim import Claim, Proof
+from regard.coursework.claim import Claim
 from regard.coursework.problem_sets import SETS, ProblemSet, QuestionText, label_parts
-from regard.coursework.verdict import WIDTH, ClaimReport, MarkedResult, wrap_text
+from regard.coursework.verdict import WIDTH, ClaimReport, MarkedResult, Proof, wrap_text
 from regard.errors import InputError
 from regard.notation import readable
 from regard.progress import Progress

@@ -219,8 +219,22 @@ class ReadingVerdict(MarkedResult):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Proof(MarkedResult):
+    """A proof as text, for these parameters; an empty line ends a step."""
+
+    claim: str
+    parameters: dict[str, float]
+    text: str
+
+    def __str__(self) -> str:
+        where = f" (with {format_parameters(self.parameters)})" if self.parameters else ""
+        steps = [" ".join(step.split()) for step in self.text.split("\n\n")]
+        return "\n".join([f"{self.claim}, proof{where}", *(wrap_text(step, indent=2) for step in steps)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ClaimReport(MarkedResult):
-    """A claim, checked: a verdict for each reading.
+    """A claim, checked: a verdict for each reading, and its proof if that was asked for.
 
     The first reading is the statement's own and decides, unless a set was asked for whose premise is another reading:
     :meth:`for_set`.
@@ -231,6 +245,7 @@ class ClaimReport(MarkedResult):
     judged: tuple[ReadingVerdict, ...]
     sources: tuple[Source, ...] = ()
     asked: str = ""  # the name of the set whose premise decides
+    proof: Proof | None = None  # where it was asked for, too
     _draw: Callable[[Any], None] = field(repr=False)
 
     @property
@@ -279,7 +294,7 @@ class ClaimReport(MarkedResult):
         head = [f"{self.claim}: {decided}{where}"]
         if self.premises_differ:
             head.append("\n".join(["  The sets' premises differ:", *self._lines_by_set()]))
-        return "\n\n".join([*head, *map(str, self.judged)])
+        return "\n\n".join([*head, *map(str, self.judged), *([str(self.proof)] if self.proof is not None else [])])
 
     def _lines_by_set(self) -> list[str]:
         """A line for each source: its verdict, the set, the question, and the reading that has its premise."""
@@ -302,7 +317,8 @@ class ClaimReport(MarkedResult):
             for one, read in ((one, self.reading_for_source(one)) for one in self.sources)
         ]
         said = {"claim": self.claim, "status": self.status.value, "asked": self.asked, "sets": sets}
-        return {**said, "parameters": self.parameters, "readings": judged}
+        proof = {"proof": self.proof.text} if self.proof is not None else {}
+        return {**said, "parameters": self.parameters, "readings": judged, **proof}
 
     def verdicts_by_set(self) -> str:
         """The verdict for each problem set, where their premises differ."""

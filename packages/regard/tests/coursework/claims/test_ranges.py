@@ -18,7 +18,6 @@ import pytest
 
 from regard import design
 from regard.coursework.adversary import Attack
-from regard.coursework.averaging_error import designed_error
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import (
     average_within_budget,
@@ -28,6 +27,7 @@ from regard.coursework.claims import (
     small_noise_keeps_the_average,
     the_bisector,
 )
+from regard.coursework.query_questions import designed_error
 from regard.coursework.question import Parameter
 from regard.coursework.verdict import Status
 from regard.errors import InputError

@@ -15,7 +15,6 @@ import pytest
 from places import DOCS
 from regard.attention import attend
 from regard.coursework.adversary import worst_keys_for_copying
-from regard.coursework.averaging_error import designed_error, enclosed_error
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import (
     average_within_budget,
@@ -31,6 +30,7 @@ from regard.coursework.claims import (
     weights_are_a_distribution,
 )
 from regard.coursework.problem_sets import SETS
+from regard.coursework.query_questions import designed_error, enclosed_error
 from regard.coursework.verdict import Status
 from regard.notation import without_marks
 from regard.rigor import balls

@@ -13,8 +13,7 @@ from regard.coursework.catalogue import claims
 from regard.coursework.derivations.evaluation import NoValue
 from regard.coursework.derivations.gaps import FOLDER, leave_gaps
 from regard.coursework.derivations.problem import find_problem, problem_names, read_problem
-from regard.coursework.derivations.report import check_derivation, check_file
-from regard.coursework.derivations.template import template_text
+from regard.coursework.derivations.report import check_derivation, check_file, template_text
 from regard.coursework.derivations.verdicts import Mark
 from regard.errors import InputError
 from regard.mistakes.catalogue import find_mistake
@@ -77,6 +76,14 @@ def test_all_goals_alone_are_no_proof_however_near_they_are(name):
     assert report.exit_code == 3
     assert report.first_false is None
     assert report.missing
+
+
+@pytest.mark.parametrize(
+    ("line", "mark"), [("Q \\le Q", Mark.FOLLOWS), ("Q \\le K", Mark.FALSE), ("I \\le I", Mark.FOLLOWS)]
+)
+def test_an_inequality_between_matrices_is_read_entry_by_entry(line, mark):
+    (said,) = check_derivation("order-blindness", f"${line}$").lines
+    assert said.mark is mark
 
 
 def test_a_claim_that_is_stated_before_its_proof_is_not_called_false():

@@ -9,8 +9,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.grading.assignments.assignment_file import read_assignment
-from regard.grading.assignments.hand_in import hand_in
-from regard.grading.assignments.template import write_template
+from regard.grading.assignments.template import hand_in, write_template
 from regard.grading.submissions.submission import read_submissions
 
 ASSIGNMENT = """

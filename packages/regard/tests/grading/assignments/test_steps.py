@@ -8,7 +8,7 @@ import pytest
 
 from regard.coursework.answers.answer_check import Check, Stage, caller
 from regard.coursework.catalogue import claims
-from regard.grading.assignments.our_answers import RIGHT, our_file, our_functions
+from regard.grading.assignments.assignment_check import RIGHT, our_file, our_functions
 from regard.grading.gradebook.marks import mark_outcome
 from regard.grading.questions.assignment import LADDER, ORDER, Kind, Limits, Task
 from regard.grading.questions.examination import Outcome, Stages, Status, WorkClock

@@ -20,8 +20,7 @@ from regard.grading.gradebook.grader import grade, pile_of
 from regard.grading.gradebook.manual_marks import Decision, gather_decisions, ledger_of, lines_on_absent, overrule
 from regard.grading.gradebook.marks import mark_outcome, student_view
 from regard.grading.questions.examination import Outcome, Status
-from regard.grading.reports.grades_folder import write_marks
-from regard.grading.reports.marking_form import marking_page
+from regard.grading.reports.grades_folder import marking_page, write_marks
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox.jail import Tier

@@ -24,8 +24,7 @@ from regard.grading.questions import statements
 from regard.grading.questions.examination import Status, StudentAnswer, examine
 from regard.grading.questions.perplexity import perplexity_of, read_hidden_sentences, share
 from regard.grading.questions.statements import decide_statement, draw_statements, families
-from regard.grading.reports.grades_folder import write_marks
-from regard.grading.reports.marking_form import marking_page
+from regard.grading.reports.grades_folder import marking_page, write_marks
 from regard.grading.reports.pages import class_page
 from regard.grading.submissions.notebooks import code_of, defined_names
 from regard.grading.submissions.students import Student

@@ -18,9 +18,7 @@ from regard.grading.assignments.problem_sets import write_example
 from regard.grading.gradebook.grader import grade, pile_of
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Limits
-from regard.grading.reports.desk import Desk
-from regard.grading.reports.grades_folder import write_marks
-from regard.grading.reports.marking_form import marking_data
+from regard.grading.reports.grades_folder import Desk, marking_data, write_marks
 from regard.grading.submissions.students import read_students
 from regard.grading.submissions.submission import read_submissions
 from regard.sandbox.jail import Tier

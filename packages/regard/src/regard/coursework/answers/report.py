@@ -1,17 +1,22 @@
-"""What checking your own answer finds: holds so far, or a counterexample to paste; and how far it is from the best."""
+"""What checking your own answer finds: holds so far, or a counterexample to paste; and the file to fill in first."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from regard.coursework.question import Instance, Setting
+from regard.coursework.question import Instance, Question, Setting
 from regard.coursework.verdict import format_parameters, wrap_text
 from regard.errors import CouldNotFindOut
+from regard.files import write_new_file
+from regard.notation import without_marks
 from regard.results import Result
 
 TOO_LONG = 4  # times the best on every instance: ln(n/eps) with a careless factor stays below 3
@@ -187,3 +192,74 @@ def describe_instance(instance: Instance) -> str:
     small = {name: value for name, value in instance.given.items() if not isinstance(value, np.ndarray)}
     shapes = [f"{n} of shape {v.shape}" for n, v in instance.given.items() if isinstance(v, np.ndarray)]
     return ", ".join([*shapes[:2], *(f"{name} = {value:.6g}" for name, value in small.items())])
+
+
+# The file to fill in: a function with the statement, its arguments and what it must return; never the answer.
+
+
+WIDTH = 92
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Template(Result):
+    """A template, and the file that it was written to."""
+
+    claim: str
+    path: str
+    signature: str
+    text: str
+
+    @property
+    def check(self) -> str:
+        """The line that checks it."""
+        return f"regard claims {self.claim} --answer {self.path}:{self.signature.partition('(')[0]}"
+
+    def __str__(self) -> str:
+        return f"Wrote {self.path}: fill in {self.signature}, then run\n  {self.check}"
+
+
+def write_function_template(
+    claim: str, statement: str, question: Question, path: str | os.PathLike[str] | None
+) -> Template:
+    """Write the template to a new file; one that exists is never overwritten."""
+    target = Path(path if path is not None else f"{claim.replace('-', '_')}.py")
+    made = Template(
+        claim=claim,
+        path=os.fspath(target),
+        signature=question.signature,
+        text=template_text(claim, statement, question, target),
+    )
+    write_new_file(target, made.text, endings=(".py",))
+    return made
+
+
+def template_text(claim: str, statement: str, question: Question, target: Path) -> str:
+    """The template itself."""
+    head = [
+        f'"""{_fold(f"{claim}: {question.statement or without_marks(statement)}")}',
+        "",
+        f"{'Keys are counted from 0. ' * bool({'keys', 'means'} & set(question.arguments))}Check it with",
+        "",
+        f"    regard claims {claim} --answer {target}:{question.function}",
+        '"""',
+        "",
+        "import numpy as np",
+        "",
+        "",
+    ]
+    return "\n".join([*head, function_frame(question, without_marks(question.task), fold=_fold), ""])
+
+
+def function_frame(question: Question, task: str, *, fold: Callable[..., str], calls: Sequence[str] = ()) -> str:
+    """The function to fill in: its arguments, what it must return, and how it is called."""
+    inside = [fold(task), ""]
+    inside += [fold(f"{name}: {meaning}" if meaning else name, hang=4) for name, meaning in question.arguments.items()]
+    inside += ["", fold(f"Return {question.returns}.")]
+    if calls:
+        inside += ["", "It is called like this, and with many other arguments:", *(f"    {line}" for line in calls)]
+    body = textwrap.indent('"""' + "\n".join(inside).replace("\\", "\\\\") + '\n"""', "    ")
+    return f'def {question.signature}:\n{body}\n    raise NotImplementedError("write your answer here")'
+
+
+def _fold(line: str, *, hang: int = 0) -> str:
+    return textwrap.fill(line, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from regard.coursework.answers.template import Template
+from regard.coursework.answers.report import Template
 from regard.coursework.checker.notebook_template import NAME, notebook_text
 from regard.files import write_new_file
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.coursework.averaging_error import designed_error
 from regard.coursework.claim import read_claim
+from regard.coursework.query_questions import designed_error
 from regard.coursework.verdict import Verdict, explained_verdict
 from regard.pictures import BLUE, ORANGE
 

@@ -9,8 +9,8 @@ from typing import Any
 import flint
 import numpy as np
 
-from regard.coursework.averaging_error import enclosed_error
 from regard.coursework.claim import read_claim
+from regard.coursework.query_questions import enclosed_error
 from regard.coursework.question import Instance, Ruling, equality_ruling, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut

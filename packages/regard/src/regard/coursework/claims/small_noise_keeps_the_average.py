@@ -8,9 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.averaging_error import BY_INTEGRALS, designed_error, error_ruling, least_error, mean_error
 from regard.coursework.claim import read_claim
-from regard.coursework.query_questions import orthonormal_rows
+from regard.coursework.query_questions import (
+    BY_INTEGRALS,
+    designed_error,
+    error_ruling,
+    least_error,
+    mean_error,
+    orthonormal_rows,
+)
 from regard.coursework.question import Best, Instance, Ruling, read_question
 from regard.coursework.verdict import Verdict, Witness, explained_verdict, holds, refuted_verdict
 from regard.noise import NoiseModel, small_noise_bound

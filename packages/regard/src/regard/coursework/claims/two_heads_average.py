@@ -8,7 +8,8 @@ from typing import Any
 import flint
 import numpy as np
 
-from regard.coursework.averaging_error import (
+from regard.coursework.claim import read_claim
+from regard.coursework.query_questions import (
     BY_INTEGRALS,
     designed_error,
     enclosed_error,
@@ -16,7 +17,6 @@ from regard.coursework.averaging_error import (
     format_ball,
     noisy_means,
 )
-from regard.coursework.claim import read_claim
 from regard.coursework.question import Best, Instance, Ruling, inequality, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from regard import noise
-from regard.coursework.averaging_error import (
+from regard.coursework.claim import read_claim
+from regard.coursework.query_questions import (
     BY_INTEGRALS,
     enclosed_error,
     error_ruling,
@@ -17,7 +18,6 @@ from regard.coursework.averaging_error import (
     mean_error,
     noisy_means,
 )
-from regard.coursework.claim import read_claim
 from regard.coursework.question import Best, Instance, read_question
 from regard.coursework.verdict import Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut

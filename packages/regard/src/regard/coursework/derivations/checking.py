@@ -6,8 +6,17 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from regard.coursework.derivations.conditions import attach_conditions, explain_first, find_indices, places_listed
-from regard.coursework.derivations.document import MOST, NEAR, Statement, find_formulas, split_statements
+from regard.coursework.derivations.document import (
+    MOST,
+    NEAR,
+    Statement,
+    attach_conditions,
+    explain_first,
+    find_formulas,
+    find_indices,
+    places_listed,
+    split_statements,
+)
 from regard.coursework.derivations.equalities import (
     LATEST,
     NONE,
@@ -15,16 +24,16 @@ from regard.coursework.derivations.equalities import (
     Context,
     Step,
     is_arithmetic,
+    prove_by_irrationality,
     prove_by_lines_before,
+    prove_multiple_of_pi,
 )
 from regard.coursework.derivations.evaluation import Instance
 from regard.coursework.derivations.grammar import read_whole
 from regard.coursework.derivations.names import Mismatch, fit_relation
-from regard.coursework.derivations.naming import Namer
 from regard.coursework.derivations.problem import Fact, Problem
-from regard.coursework.derivations.repairs import find_repair
 from regard.coursework.derivations.terms import TURNED, Condition, Term, free_names, mul, num, replace, substitute, sym
-from regard.coursework.derivations.testing import make_fact
+from regard.coursework.derivations.testing import Namer, make_fact
 from regard.coursework.derivations.tokens import NotRead, Token
 from regard.coursework.derivations.verdicts import (
     Failure,
@@ -32,10 +41,10 @@ from regard.coursework.derivations.verdicts import (
     Mark,
     Relation,
     describe,
+    find_repair,
     join_signs,
     name_rules,
 )
-from regard.coursework.derivations.whole_numbers import prove_by_irrationality, prove_multiple_of_pi
 from regard.errors import InputError
 from regard.rigor.balls import precise
 
@@ -187,7 +196,7 @@ class Checker(Namer):
 
     def read_half_turns(self, relation: Relation) -> None:
         """x = pi m, once a sine is shown to be 0: this m is twice the one of x = 2 pi m."""
-        m = self.problem.multiple
+        m = self.problem.table.multiple
         twice = {m: mul(num(2), sym(m))}
         left, right = (substitute(side, m, twice[m]) for side in (relation.left, relation.right))
         is_sine_zero = any(one.left.op == "sin" and one.right == num(0) for one, _ in self.context.order)
@@ -231,7 +240,7 @@ class Checker(Namer):
         facts = [fact for fact, _ in self.context.order]
         step = prove_by_irrationality(self.context, facts, left, sign, right)
         if step is not None:
-            self.every = [one for one in self.every if one.value(self.problem.multiple) == 0] or self.every
+            self.every = [one for one in self.every if one.value(self.problem.table.multiple) == 0] or self.every
             self.instances, self.turned = self.every, True
         free = relation.names & self.words.indices
         stated = [
@@ -284,7 +293,7 @@ class Checker(Namer):
             return Mark.TRUE, "it holds on every instance tried, and no short proof was found"
         if undefined:
             return Mark.TRUE, "say why nothing is divided by zero: on some instances something is"
-        if step.leap > self.problem.leap:
+        if step.leap > self.problem.table.leap:
             rules = ", ".join(name_rules(step.rules))
             return Mark.TRUE, f"it needs {step.leap} rules at once ({rules}): write the lines between"
         return Mark.FOLLOWS, ""

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import flint
+
+if TYPE_CHECKING:
+    from regard.coursework.derivations.normal import Normal
+
 
 Atom = tuple[Any, ...]
 Powers = tuple[tuple[Atom, Fraction], ...]
@@ -19,6 +25,7 @@ Form = dict[Mono, Fraction]
 ONE: Mono = ((), ())
 MOST = 400  # monomials
 HALF = Fraction(1, 2)
+PRIMES = 168  # those below 1000, by which numbers under a root are divided
 
 
 class TooLarge(Exception):  # noqa: N818 - the line is then "true, but say why"
@@ -200,17 +207,9 @@ def number_power(x: Fraction, power: Fraction) -> Form:
         if abs(power) * max(x.numerator.bit_length(), x.denominator.bit_length()) > 4000:
             raise TooLarge
         return constant(x ** int(power))
-    counts: dict[int, int] = {}
-    for value, sign in ((x.numerator, 1), (x.denominator, -1)):
-        prime = 2
-        # a factor that is left stays one atom: a proof may be missed for it, none is wrong
-        while value > 1 and prime < 1000:
-            while value % prime == 0:
-                counts[prime] = counts.get(prime, 0) + sign
-                value //= prime
-            prime += 1
-        if value > 1:
-            counts[value] = counts.get(value, 0) + sign
+    # a factor that is left stays one atom: a proof may be missed for it, none is wrong
+    above, below = (flint.fmpz(value).factor(trial_limit=PRIMES) for value in (x.numerator, x.denominator))
+    counts = {**{int(prime): count for prime, count in above}, **{int(prime): -count for prime, count in below}}
     powers: list[tuple[Atom, Fraction]] = []
     whole = Fraction(1)
     for prime, count in sorted(counts.items()):
@@ -222,3 +221,133 @@ def number_power(x: Fraction, power: Fraction) -> Form:
         if exponent != floor:
             powers.append((("num", prime), exponent - floor))
     return of_powers(tuple(powers), whole)
+
+
+# Signs: what is certainly positive, or certainly not negative, as one sees from the atoms.
+
+
+def is_nonnegative(normal: Normal, atom: Atom) -> bool:
+    """Certainly not below zero."""
+    found = normal.signs.get(("nonnegative", atom))
+    if found is None:
+        found = normal.signs["nonnegative", atom] = _is_nonnegative(normal, atom)
+    return found
+
+
+def _is_nonnegative(normal: Normal, atom: Atom) -> bool:
+    if is_positive(normal, atom) or atom[0] in ("norm2", "normF"):
+        return True
+    if atom[0] == "dot":
+        return len(atom[1]) == 2 and bool(atom[1][0][1] == atom[1][1][1])  # x^T x
+    if atom[0] == "at":
+        symbol = normal.problem.symbols.get(atom[1])
+        return symbol is not None and symbol.kind == "sorted"
+    if atom[0] == "pre":
+        return all(p % 2 == 0 or is_nonnegative(normal, a) for a, p in atom[2])
+    if atom[0] == "paren":
+        return is_plain(normal, dict(atom[1])) or is_plain(normal, shift_sizes(normal, dict(atom[1])))
+    return False
+
+
+def is_plain(normal: Normal, form: Form) -> bool:
+    """Not negative, as one sees: nothing is subtracted, and every factor is a square or not negative."""
+    return all(
+        # a root is never negative where it has a value at all, so what stands under it need not be looked at
+        not w and x > 0 and all(p % 2 == 0 or p.denominator == 2 or is_nonnegative(normal, a) for a, p in s)
+        for (s, w), x in form.items()
+    )
+
+
+def is_positive(normal: Normal, atom: Atom) -> bool:
+    """Certainly above zero, not only not below."""
+    found = normal.signs.get(("positive", atom))
+    if found is None:
+        found = normal.signs["positive", atom] = _is_positive(normal, atom)
+    return found
+
+
+def _is_positive(normal: Normal, atom: Atom) -> bool:
+    if atom[0] in ("exp", "num"):
+        return True
+    if atom[0] == "sym":
+        return atom[1] not in normal.unsigned and normal.problem.is_positive_name(atom[1])
+    if atom[0] == "at":
+        symbol = normal.problem.symbols.get(atom[1])
+        return symbol is not None and symbol.kind == "positive"
+    if atom[0] == "pow":
+        return is_plain(normal, dict(atom[1]))  # a power is of what has a logarithm
+    if atom[0] == "pre":
+        return all(is_positive(normal, a) for a, _ in atom[2]) and is_count(  # an empty sum is 0: it needs a term
+            normal, add_forms(dict(atom[1]), constant(-1))
+        )
+    if atom[0] != "paren":
+        return False
+    form = dict(atom[1])
+    shifted = shift_sizes(normal, clear_sizes(normal, form))
+    return is_above_zero(normal, form) or is_above_zero(normal, shifted, shifted=True)
+
+
+def is_above_zero(normal: Normal, form: Form, *, shifted: bool = False) -> bool:
+    """Whether a form is plainly not negative, and one of its terms not zero; a size that was shifted may be zero."""
+    sizes = {("sym", name) for name, _ in normal.problem.shifts} if shifted else set()
+    above = (all(is_positive(normal, a) and a not in sizes for a, _ in s) and not w for s, w in form)
+    return is_plain(normal, form) and any(above)
+
+
+def clear_sizes(normal: Normal, form: Form) -> Form:
+    """The form times the sizes that stand below a line in it: sizes are positive."""
+    below = {a: p for a, p in powers_below(form).items() if a[0] == "sym" and is_positive(normal, a)}
+    return over_powers(normal, form, below)[0] if below else form
+
+
+def powers_below(form: Form) -> dict[Atom, Fraction]:
+    """What stands below a line in a form, with its lowest power."""
+    lowest: dict[Atom, Fraction] = {}
+    for atom, power in (one for s, _ in form for one in s):
+        if power < 0:
+            lowest[atom] = min(lowest.get(atom, power), power)
+    return lowest
+
+
+def over_powers(normal: Normal, form: Form, powers: dict[Atom, Fraction]) -> tuple[Form, bool]:
+    """The form over some powers of atoms, and whether what is left of each of them was multiplied out."""
+    made: Form = {}
+    is_multiplied_out = True
+    for (s, w), x in form.items():
+        rest = dict(s)
+        part: Form = {((), w): x}
+        for atom, least in powers.items():
+            power = rest.pop(atom, Fraction(0)) - least
+            # a high power of a sum would have too many terms
+            is_short = atom[0] == "paren" and power.denominator == 1 and power <= 4
+            is_multiplied_out &= is_short
+            if is_short:
+                part = normal.times(part, normal.power(dict(atom[1]), power))
+            elif power:
+                part = normal.times(part, of_atom(atom, power))
+        made = add_forms(made, normal.times(of_powers(tuple(rest.items())), part))
+    return made, is_multiplied_out
+
+
+def shift_sizes(normal: Normal, form: Form) -> Form:
+    """The form with n + 2 for n where n is at least 2: then n - 2 is plainly not negative."""
+    for name, more in normal.problem.shifts:
+        atom = ("sym", name)
+        if not any(a == atom for s, _ in form for a, _ in s):
+            continue
+        made: Form = {}
+        for (s, w), x in form.items():
+            powers = dict(s)
+            power = powers.pop(atom, Fraction(0))
+            if power < 0 or power.denominator != 1 or power > 4:
+                return form
+            part: Form = {(tuple(sorted(powers.items(), key=repr)), w): x}
+            whole = add_forms(of_atom(atom), constant(more) if isinstance(more, int) else of_atom(("sym", more)))
+            add_into(made, normal.times(part, normal.power(whole, power)) if power else part)
+        form = made
+    return form
+
+
+def is_count(normal: Normal, form: Form) -> bool:
+    """Whether a number of terms is certainly not negative."""
+    return is_plain(normal, shift_sizes(normal, form))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from regard.coursework.derivations.entries import entry, is_entry
-from regard.coursework.derivations.names import Vocabulary
+from regard.coursework.derivations.names import Vocabulary, entry, is_entry
 from regard.coursework.derivations.terms import (
     EYE,
     FUNCTIONS,

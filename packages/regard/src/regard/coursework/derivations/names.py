@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from regard.coursework.derivations.terms import EYE, ONES, ZERO, Term, apply, mul, num, sym
+from regard.coursework.derivations.tokens import NotRead, Token
 
 Shape = tuple[str, str]
 SCALAR: Shape = ("1", "1")
@@ -94,18 +97,6 @@ def _fit_leaf(term: Term, words: Vocabulary, like: Shape | None) -> tuple[Term, 
     if term.op == "ones":
         return term, (words.rows, "1")
     return term, None if term.op == "eye" else words.shape_of_name(term.value) or SCALAR
-
-
-def _fit_member(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
-    return term, words.shape_of_name(term.value) or SCALAR
-
-
-def _fit_unit(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
-    return term, (term.value, "1")
-
-
-def _fit_image(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
-    return term, SCALAR
 
 
 def _fit_series(term: Term, words: Vocabulary) -> tuple[Term, Shape | None]:
@@ -219,11 +210,83 @@ def fit_relation(left: Term, right: Term, words: Vocabulary) -> tuple[Term, Term
     return left, right, shape if shape is not None else other
 
 
-_FITS = {
+_FITS: dict[str, Callable[[Term, Vocabulary], tuple[Term, Shape | None]]] = {
     "sum": _fit_series,
     "mul": _fit_product,
     "add": _fit_sum,
-    "at": _fit_member,
-    "unit": _fit_unit,
-    "image": _fit_image,
+    "at": lambda term, words: (term, words.shape_of_name(term.value) or SCALAR),
+    "unit": lambda term, words: (term, (term.value, "1")),
+    "image": lambda term, words: (term, SCALAR),
 }
+
+
+# Entries of matrices: Q_{ij}, (Q K^T)_{ij}, the row X_{i,:}, and X_{sigma(i) j} for a permutation sigma of places. An
+# entry is read as a product with unit vectors, e_i^T Q e_j, so that all that is known of products is known of it.
+
+_WHOLE = (":", ".")  # in the place of an index: all of them
+_IMAGE = r"(?:sigma|pi|tau|phi|rho|[a-z])(?:\^\{?-1\}?)?\([a-z0-9]\)"
+_PLACES = re.compile(rf"(?:(?:{_IMAGE}|[a-z0-9:.]),?){{2}}")
+_ROW = re.compile(rf"[ijl]|{_IMAGE}")
+
+
+def is_matrix(shape: Shape | None) -> bool:
+    return shape is not None and "1" not in shape
+
+
+def is_entry(base: str, inside: list[Token], words: Vocabulary) -> bool:
+    """Whether places stand below a name: Q_{ij}, and not W_Q, k_1, A_{k-1} or Q_{i,p}."""
+    texts = [token.text for token in inside]
+    known = f"{base}_{''.join(texts)}" in words.names() or (bool(words.variants) and texts[-1:] == ["p"])
+    maps = [len(one) > 1 and after not in ("(", "^") for one, after in zip(texts, [*texts[1:], ""], strict=True)]
+    text = "#" if any(maps) else "".join(texts)  # Q_pi is a name
+    row = _ROW.fullmatch(text) is not None and bool(words.permutation)  # elsewhere A_i may be any name
+    places = row or _PLACES.fullmatch(text) is not None
+    return is_matrix(words.shape_of_name(base)) and places and not known
+
+
+def entry(matrix: Term, inside: list[Token], words: Vocabulary) -> Term:
+    """The entry, row or column of a matrix that the places below it name."""
+    try:
+        matrix, shape = fit(matrix, words)
+    except Mismatch as mismatch:
+        raise NotRead(inside[0].place, f"shapes that fit: {mismatch}") from None
+    places = read_places(inside, words)
+    if shape is None or shape == ("1", "1") or len(places) > 2:
+        raise NotRead(inside[0].place, "no index below a number, and at most two below a matrix")
+    if len(places) == 1:
+        places = [*places, None] if shape[0] != "1" else [None, *places]
+    left = [] if places[0] is None else [apply("T", apply("unit", places[0], value=shape[0]))]
+    right = [] if places[1] is None or shape[1] == "1" else [apply("unit", places[1], value=shape[1])]
+    return mul(*left, matrix, *right)
+
+
+def read_places(tokens: list[Token], words: Vocabulary) -> list[Term | None]:
+    """The places in "ij", "i, j", "sigma(i) j", "i, :"; None for all of them."""
+    made: list[Term | None] = []
+    n = 0
+    while n < len(tokens):
+        token, rest = tokens[n], [one.text for one in tokens[n + 1 :]]
+        n += 1
+        if token.text in _WHOLE:
+            made.append(None)
+        elif token.kind == "num":
+            made.append(num(int(token.text)) if token.text.isdigit() else None)
+        elif token.kind == "name" and "(" in rest and rest[: rest.index("(")] in ([], list("^{-1}"), list("^-1")):
+            start = n + rest.index("(") + 1
+            end = next((m for m in range(start, len(tokens)) if tokens[m].text == ")"), len(tokens))
+            made.append(image(read_places(tokens[start:end], words), start - n > 1, token, words))
+            n = end + 1
+        elif token.kind == "name":
+            made.append(sym(token.text))
+            if token.text not in words.shapes:
+                words.indices.add(token.text)
+        elif token.text != ",":
+            raise NotRead(token.place, "places such as i, j or sigma(i)")
+    return made
+
+
+def image(places: list[Term | None], inverse: bool, token: Token, words: Vocabulary) -> Term:
+    """sigma(i): where row i of P has its 1; or in which row column i has it, if that is how the writer means it."""
+    if not words.permutation or len(places) != 1 or places[0] is None:
+        raise NotRead(token.place, "an index, not a function")
+    return apply("image", places[0], value=words.permutation + "^T" * (inverse != words.inverse))

@@ -14,7 +14,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from regard.coursework.derivations.entries import dot_with_units, image_key, pick, size_form, unit
 from regard.coursework.derivations.forms import (
     HALF,
     MOST,
@@ -30,19 +29,36 @@ from regard.coursework.derivations.forms import (
     flip_word,
     form_key,
     index_key,
+    is_nonnegative,
+    is_plain,
     least_turn,
     merge_powers,
     number_power,
     of_atom,
     of_powers,
     of_word,
+    over_powers,
     scale,
 )
-from regard.coursework.derivations.functions import entrywise, exp_form, ln_form, norm_form, norm_square, trace, wave
 from regard.coursework.derivations.names import SCALAR, Shape, Vocabulary
+from regard.coursework.derivations.operations import (
+    dot_with_units,
+    entrywise,
+    exp_form,
+    image_key,
+    ln_form,
+    norm_form,
+    norm_square,
+    pick,
+    prefix,
+    push_in,
+    size_form,
+    sum_form,
+    trace,
+    unit,
+    wave,
+)
 from regard.coursework.derivations.problem import Problem
-from regard.coursework.derivations.signs import is_nonnegative, is_plain
-from regard.coursework.derivations.sums import prefix, push_in, sum_form
 from regard.coursework.derivations.terms import Definitions, Term, substitute
 from regard.toml import read_toml
 
@@ -411,16 +427,9 @@ def is_zero(normal: Normal, form: Form) -> bool:
         parens = {a for s, _ in form for a, _ in s if a[0] == "paren"}
         if not form or not parens:
             return not form
-        lowest = {a: min(dict(s).get(a, Fraction(0)) for s, _ in form) for a in parens}
-        changed: Form = {}
-        for (s, w), x in form.items():
-            powers = dict(s)
-            part: Form = {((), w): x}
-            for atom, least in lowest.items():
-                power = powers.pop(atom, Fraction(0)) - least
-                if power.denominator != 1 or power > 4:
-                    return False
-                part = normal.times(part, normal.power(dict(atom[1]), power))
-            changed = add_forms(changed, normal.times(of_powers(tuple(powers.items())), part))
-        form = changed
+        form, is_multiplied_out = over_powers(
+            normal, form, {a: min(dict(s).get(a, Fraction(0)) for s, _ in form) for a in parens}
+        )
+        if not is_multiplied_out:
+            return False
     return not form

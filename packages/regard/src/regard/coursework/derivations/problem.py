@@ -9,13 +9,15 @@ import copy
 import dataclasses
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.coursework.derivations.evaluation import Instance, NoValue, compare, evaluate
+from regard.coursework.derivations.evaluation import Instance, NoValue, Number, compare, evaluate, exact
 from regard.coursework.derivations.grammar import read_whole
 from regard.coursework.derivations.instances import make_instances
 from regard.coursework.derivations.names import SCALAR, Mismatch, Vocabulary, fit_relation
@@ -124,18 +126,6 @@ class Problem:
     readings: dict[str, list[tuple[str, Term]]] = field(default_factory=dict)
     values: Definitions = field(default_factory=dict)
 
-    @property
-    def leap(self) -> int:
-        return self.table.leap
-
-    @property
-    def rows(self) -> str:
-        return self.words.rows
-
-    @property
-    def multiple(self) -> str:
-        return self.table.multiple
-
     @cached_property
     def whole(self) -> frozenset[str]:
         """Names of whole numbers, where an argument rests on their being whole."""
@@ -182,15 +172,15 @@ class Problem:
         )
 
     @staticmethod
-    def free_places(terms: list[Term], where: Instance, words: Vocabulary) -> list[dict[str, Fraction]]:
+    def free_places(terms: list[Term], where: Instance, words: Vocabulary) -> list[dict[str, Number]]:
         """Every choice of the indices that stand free in some terms."""
         names = sorted(set().union(*(free_names(one) for one in terms)) & words.indices - set(words.shapes))
-        choices: list[dict[str, Fraction]] = [{}]
+        choices: list[dict[str, Number]] = [{}]
         for name in names:
             ends = next((ends for one in terms if (ends := words.index_range(one, name))), None)
             if ends is not None:
                 lo, hi = (int(evaluate(one, where, {})) for one in ends)
-                choices = [{**one, name: Fraction(n)} for one in choices for n in range(lo, hi + 1)][:MOST_PLACES]
+                choices = [{**one, name: exact(n)} for one in choices for n in range(lo, hi + 1)][:MOST_PLACES]
         return choices
 
 
@@ -344,6 +334,17 @@ class Builder:
     def read_meanings(self, texts: list[str]) -> list[tuple[str, Term]]:
         return [(text, one) for text in texts if (one := self.read_term(text)) is not None]
 
+    @contextmanager
+    def mistakes_of(self, what: str, words: Vocabulary) -> Iterator[None]:
+        """A formula is read inside: why it cannot be, and names in it that nobody knows, are mistakes of the file."""
+        try:
+            yield
+            for unknown in words.unknown:
+                self.mistakes.add(f"{what} has the name {unknown}, which is not in [symbols].")
+        except (NotRead, Mismatch, ValueError) as error:
+            self.mistakes.add(f"{what} is not read: {error}.")
+        words.unknown.clear()
+
     def read_facts(self, key: str, lines: list[Any]) -> list[Fact]:
         made = []
         words = copy.deepcopy(self.words)
@@ -351,17 +352,10 @@ class Builder:
             words.shapes.setdefault("A", (words.rows, words.rows))
         for line in lines:
             text = str(line.get("says", "")) if isinstance(line, dict) else str(line)
-            try:
+            with self.mistakes_of(f"{key}: {text!r}", words):
                 left, sign, right = split_relation(text)
                 one, other, _ = fit_relation(read_side(left, words), read_side(right, words), words)
-            except (NotRead, Mismatch, ValueError) as error:
-                self.mistakes.add(f"{key}: {text!r} is not read: {error}.")
-                continue
-            for unknown in words.unknown:
-                self.mistakes.add(f"{key}: {text!r} has the name {unknown}, which is not in [symbols].")
-            words.unknown.clear()
-            name = line.get("name", text) if isinstance(line, dict) else text
-            made.append(Fact(name, one, sign, other, text))
+                made.append(Fact(line.get("name", text) if isinstance(line, dict) else text, one, sign, other, text))
         return made
 
     def read_condition(self, line: Any) -> frozenset[Condition]:
@@ -372,23 +366,17 @@ class Builder:
         return frozenset([Condition(index, sign, read_side(place, self.words))])
 
     def read_definition(self, line: str) -> None:
-        try:
+        with self.mistakes_of(f"definitions: {line!r}", self.words):
             left, _, right = split_relation(line)
             base, _, index = left.partition("_")
             is_family = index in self.words.indices and base in self.words.families
             one = read_side(right, self.words)
             _, term, shape = fit_relation(one, one, self.words)
-        except (NotRead, Mismatch, ValueError) as error:
-            self.mistakes.add(f"definitions: {line!r} is not read: {error}.")
-            return
-        if term.op == "at" and base == term.value and index:
-            self.words.places[index] = term.args[0]
-        for unknown in self.words.unknown:
-            self.mistakes.add(f"definitions: {line!r} has the name {unknown}, which is not in [symbols].")
-        self.words.unknown.clear()
-        self.definitions[base if is_family else left] = (index if is_family else "", term)
-        if not is_family:
-            self.words.shapes[left] = shape or SCALAR
+            if term.op == "at" and base == term.value and index:
+                self.words.places[index] = term.args[0]
+            self.definitions[base if is_family else left] = (index if is_family else "", term)
+            if not is_family:
+                self.words.shapes[left] = shape or SCALAR
 
     def add_permuted(self) -> None:
         """For every definition that hangs on the input, the same of the permuted input, under the name Q_p."""

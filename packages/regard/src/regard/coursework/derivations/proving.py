@@ -19,26 +19,25 @@ from regard.coursework.derivations.equalities import (
     prove_equal,
 )
 from regard.coursework.derivations.forms import (
-    Atom,
     Form,
     add_forms,
     constant,
     contains_name,
     index_key,
-    of_atom,
-    of_powers,
-    scale,
-)
-from regard.coursework.derivations.normal import Normal
-from regard.coursework.derivations.signs import (
     is_above_zero,
     is_count,
     is_nonnegative,
     is_plain,
     is_positive,
+    of_atom,
+    of_powers,
+    over_powers,
+    powers_below,
+    scale,
     shift_sizes,
 )
-from regard.coursework.derivations.sums import require_places
+from regard.coursework.derivations.normal import Normal
+from regard.coursework.derivations.operations import require_places
 from regard.coursework.derivations.terms import (
     TURNED,
     Condition,
@@ -108,26 +107,8 @@ def prove_order(
 
 def clear_denominators(normal: Normal, form: Form) -> Form | None:
     """The form times everything positive that stands below a line; None where its sign is not known."""
-    lowest: dict[Atom, Fraction] = {}
-    for s, _ in form:
-        for atom, power in s:
-            if power < 0:
-                lowest[atom] = min(lowest.get(atom, Fraction(0)), power)
-    if any(not is_positive(normal, atom) for atom in lowest):
-        return None
-    made: Form = {}
-    for (s, w), x in form.items():
-        powers = dict(s)
-        part: Form = {((), w): x}
-        for atom, least in lowest.items():
-            power = powers.pop(atom, Fraction(0)) - least
-            # a high power of a sum would have too many terms
-            if atom[0] == "paren" and power.denominator == 1 and power <= 4:
-                part = normal.times(part, normal.power(dict(atom[1]), power))
-            elif power:
-                part = normal.times(part, of_atom(atom, power))
-        made = add_forms(made, normal.times(of_powers(tuple(powers.items())), part))
-    return made
+    below = powers_below(form)
+    return over_powers(normal, form, below)[0] if all(is_positive(normal, atom) for atom in below) else None
 
 
 class OrderSearch:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from itertools import islice
 
 from regard.coursework.derivations.document import Statement
-from regard.coursework.derivations.evaluation import Instance, write_value
+from regard.coursework.derivations.evaluation import Instance, Number, write_value
 from regard.coursework.derivations.problem import Problem
-from regard.coursework.derivations.terms import Term, free_names
+from regard.coursework.derivations.terms import TURNED, Term, apply, free_names, mul, num, sym
 
 WIDEST = 160  # letters of a line that is not read
 
@@ -72,7 +74,7 @@ class Failure:
     """Where a relation certainly fails."""
 
     where: Instance
-    places: dict[str, Fraction]
+    places: dict[str, Number]
     values: tuple[str, str]
 
 
@@ -108,3 +110,88 @@ def describe(failure: Failure, problem: Problem, left: Term, right: Term) -> str
     ]
     said = [f"{name} = {write_value(where.values[name])}" for name in shown[:8]]
     return ", ".join([*said, *(f"{index} = {place}" for index, place in failure.places.items())])
+
+
+# What a false line would need: the smallest edits of one side that make it true on the instances.
+
+
+MOST = 60  # edits of a side: each is tried on every instance
+
+
+def find_repair(left: Term, sign: str, right: Term, holds: Callable[[Term, Term], bool]) -> str:
+    """A sentence such as "P P V were P^T P V", for the first edit that holds; empty where none does."""
+    tries = [(old, new, left, whole) for old, new, whole in islice(edits(right), MOST)]
+    tries += [(old, new, whole, right) for old, new, whole in islice(edits(left), MOST)]
+    for old, new, one, other in tries:
+        if one != other and holds(one, other):
+            return f"{old} were {new}{name_mistake(old, new)}"
+    turned = TURNED.get(sign)
+    return f"{sign} were {turned}" if turned and holds(right, left) else ""
+
+
+def name_mistake(old: Term, new: Term) -> str:
+    """What the catalogue of mistakes says of an edit, if it has one of that kind."""
+    pairs = [(old, new), *zip(old.args, new.args, strict=False)]
+    name = next((name for a, b in pairs for name, cure in known_mistakes(a) if cure == b), None)
+    if name is None:
+        return ""
+    from regard.mistakes.catalogue import find_mistake  # here, since it takes a third of a second
+
+    return f": the line has {find_mistake(name).said} ({name} in the list of mistakes)"
+
+
+def known_mistakes(term: Term) -> Iterator[tuple[str, Term]]:
+    """Mistakes of the catalogue that a formula can have, by name, each with the term that cures it."""
+    root = apply("pow", sym("d"), num(Fraction(1, 2)))
+    if term.op == "softmax":
+        inside = term.args[0]
+        yield "scale-missing", apply("softmax", apply("div", inside, root))
+        if inside.op == "div" and inside.args[1] == sym("d"):
+            yield "scale-by-width", apply("softmax", apply("div", inside.args[0], root))
+        if inside.op == "softmax":
+            yield "softmax-twice", inside
+    if term.op == "div" and term.args[1] == root:
+        yield "softmax-missing", apply("softmax", term)
+    if term.op == "add":
+        yield "relu-missing", apply("relu", term)
+
+
+def edits(term: Term) -> Iterator[tuple[Term, Term, Term]]:
+    """Each edit as the part before, the part after, and the whole term with it."""
+    for _, new in known_mistakes(term):
+        yield term, new, new
+    for old, new in _edits_here(term):
+        yield old, new, new
+    for n, one in enumerate(term.args):
+        for old, new, whole in edits(one):
+            made = Term(term.op, (*term.args[:n], whole, *term.args[n + 1 :]), term.value)
+            # a factor is named with its product, so that one sees where it stands
+            yield (term, made, made) if term.op == "mul" and old is one else (old, new, made)
+
+
+def _edits_here(term: Term) -> Iterator[tuple[Term, Term]]:
+    if term.op == "T":
+        yield term, term.args[0]
+    if term.op in ("sym", "at"):
+        yield term, apply("T", term)
+    if term.op == "tr" and term.args[0].op in ("sym", "mul"):
+        yield term, apply("tr", mul(term.args[0], term.args[0]))
+    if term.op == "mul":
+        for n in range(len(term.args)):
+            yield term, mul(*term.args[:n], *term.args[n + 1 :]) if len(term.args) > 1 else num(1)
+        for n in range(len(term.args) - 1):
+            swapped = (*term.args[:n], term.args[n + 1], term.args[n], *term.args[n + 2 :])
+            yield term, mul(*swapped)
+    if term.op == "mul" and term.args[0].op == "sym" and term.args[-1].op != "T":
+        yield term, mul(*term.args, apply("T", term.args[0]))
+    if term.op == "pow" and term.args[1].op == "num":
+        yield term, term.args[0]
+    if term.op in ("sym", "at", "norm"):
+        yield term, apply("pow", term, num(2))
+    if term.op == "num" and term.value not in (0, 1):
+        yield term, num(-term.value)
+        yield term, num(1 / term.value)
+    if term.op == "add":
+        for n in range(len(term.args)):
+            rest = (*term.args[:n], *term.args[n + 1 :])
+            yield term, rest[0] if len(rest) == 1 else Term("add", rest)

@@ -21,7 +21,7 @@ from regard.coursework.derivations.problem import problem_names
 from regard.coursework.problem_sets import SETS, QuestionText
 from regard.errors import InputError
 from regard.files import make_folder, write_file, write_new_file
-from regard.grading.assignments.our_answers import RIGHT, our_functions
+from regard.grading.assignments.assignment_check import RIGHT, our_functions
 from regard.grading.assignments.template import notebook_cell, notebook_text
 from regard.notation import without_marks
 from regard.results import Result

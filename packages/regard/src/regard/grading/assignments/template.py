@@ -1,7 +1,8 @@
-"""The students' files: one function per question, what it gets and returns, and public examples; never an answer."""
+"""The students' files: one function per question with public examples, never an answer; and one zip to hand in."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -16,17 +17,18 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.answers.answer_check import Check
-from regard.coursework.answers.report import literal
+from regard.coursework.answers.report import function_frame, literal
 from regard.coursework.catalogue import claims
-from regard.coursework.derivations.template import problem_text
+from regard.coursework.derivations.report import problem_text
 from regard.errors import InputError
-from regard.files import make_folder, write_file
+from regard.files import check_target, make_folder, write_file
 from regard.grading.gradebook.secret import Secret
 from regard.grading.questions.assignment import Assignment, Kind, Task
 from regard.grading.questions.examination import problem_of
 from regard.grading.questions.statements import draw_statements
+from regard.grading.submissions.archives import HAND_IN, zip_bytes
 from regard.grading.submissions.students import Student, identity
-from regard.grading.submissions.submission import YOURS
+from regard.grading.submissions.submission import YOURS, Submission, read_own_files
 from regard.notation import without_marks
 from regard.results import Result
 from regard.sandbox.clock import Clock
@@ -158,19 +160,9 @@ def text_of(task: Task) -> str:
 
 def function_text(task: Task) -> str:
     """The function to fill in, with its arguments, what it returns, and public examples of calls."""
-    question = task.question
-    inside = [
-        _wrap(without_marks(question.task) if task.claim else question.task),
-        "",
-    ]  # a teacher's dollars are theirs
-    inside += [_wrap(f"{name}: {meaning}" if meaning else name, hang=4) for name, meaning in question.arguments.items()]
-    inside += ["", _wrap(f"Return {question.returns}.")]
-    examples = list(islice(public_examples(task), EXAMPLES))
-    if examples:
-        inside += ["", "It is called like this, and with many other arguments:", *(f"    {line}" for line in examples)]
-    body = textwrap.indent('"""' + "\n".join(inside).replace("\\", "\\\\") + '\n"""', "    ")
-    head = f"def {task.function}({', '.join(question.arguments)}):"
-    return f'{head}\n{body}\n    raise NotImplementedError("write your answer here")'
+    # a teacher's dollars are theirs
+    said = without_marks(task.question.task) if task.claim else task.question.task
+    return function_frame(task.question, said, fold=_wrap, calls=list(islice(public_examples(task), EXAMPLES)))
 
 
 def public_examples(task: Task) -> Iterator[str]:
@@ -254,3 +246,85 @@ def _wrap(text: str, *, hang: int = 0) -> str:
         else ""
         for line in text.splitlines()
     )
+
+
+# What a student hands in, in one zip: code, notebook, words and weights, the same bytes whenever the files are.
+
+
+UNFILLED = ("write your answer here", "NotImplementedError('write the ")  # a template's function, its class
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HandIn(Result):
+    """A zip to hand in; ``answer`` is False where a question has nothing in it."""
+
+    path: str
+    files: tuple[str, ...]
+    missing: tuple[str, ...]  # a sentence on each question that has nothing
+    left_out: tuple[str, ...]  # and why
+
+    @property
+    def answer(self) -> bool:
+        return not self.missing
+
+    def __str__(self) -> str:
+        lines = [f"Wrote {self.path}:", *(f"  {name}" for name in self.files)]
+        lines += ["Left out:", *(f"  {one}" for one in self.left_out)] if self.left_out else []
+        lines += ["Missing:", *(f"  {one}" for one in self.missing)] if self.missing else []
+        return "\n".join(
+            [*lines, "Something of every question is in it." if self.answer else "Add it, and pack again."]
+        )
+
+
+def hand_in(assignment: Assignment, folder: str, path: str) -> HandIn:
+    """Pack the files of a folder that are graded into a new zip, and say which questions have nothing in it."""
+    target = check_target(path, (".zip",))
+    if target.exists():
+        raise InputError(f"{target} exists and is not overwritten; name another file with --out.")
+    mine = read_own_files(Path(folder))
+    files = sorted(mine.files, key=lambda entry: entry.parts)
+    if not files:
+        raise InputError(f"{folder} has nothing to hand in: no .py, .ipynb, .pdf, .md or .txt file.")
+    packed = {"/".join(entry.parts): entry.data for entry in files}
+    write_file(target, zip_bytes(packed, mode=0o644, comment=HAND_IN))
+    pdf = "; a report counts as a PDF: regard translator report --format pdf"
+    return HandIn(
+        path=path,
+        files=tuple(packed),
+        missing=tuple(_missing(assignment, mine)),
+        left_out=tuple(f"{one}{pdf}" if ".html: " in one else one for one in mine.problems),
+    )
+
+
+def _missing(assignment: Assignment, mine: Submission) -> Iterator[str]:
+    ids = [task.id for task in assignment.tasks]
+    for task in assignment.tasks:
+        if task.kind is Kind.WRITTEN:
+            if mine.written_pdf() is None and not mine.words(task.id, ids, else_everything=False):
+                yield f"{task.id}: no words; write them below 'Your answer to {task.id}:', or add written.pdf"
+        elif task.kind is Kind.DERIVATION:
+            if not mine.words(task.id, ids, else_everything=False):
+                yield f"{task.id}: no derivation; write it below 'Your answer to {task.id}:'"
+        elif why := _code_problem(task, mine):
+            yield f"{task.id}: {why}"
+        if task.weights and mine.weights(task.weights) is None:
+            yield f"{task.id}: no file {task.weights}"
+
+
+def _code_problem(task: Task, mine: Submission) -> str:
+    """Why the function or class of a question is not there; empty where it is."""
+    code = mine.code(task.function)
+    if code is None:
+        return f"no {task.function}, since there is no Python file and no notebook"
+    name, source, book = code
+    shown = name.removesuffix(".py") if book is not None else name
+    if task.function not in (book.names if book is not None else mine.defined_names_of(source)):
+        return f"no {task.function} in {shown}"
+    for text in book.cell_texts if book is not None else [source.decode("utf-8", "replace")]:
+        try:
+            found = [node for node in ast.parse(text).body if getattr(node, "name", "") == task.function]
+        except (SyntaxError, ValueError):
+            continue  # Python will say it
+        if any(said in ast.unparse(node) for node in found for said in UNFILLED):
+            return f"{task.function} is not filled in, in {shown}; leave a file out that you do not use"
+    return ""

@@ -6,8 +6,7 @@ import shlex
 from typing import Any
 
 from regard.coursework.derivations.problem import problem_names
-from regard.coursework.derivations.report import check_derivation, reason, require_problem
-from regard.coursework.derivations.template import problem_text
+from regard.coursework.derivations.report import check_derivation, problem_text, reason, require_problem
 from regard.coursework.derivations.verdicts import LineVerdict, Mark
 from regard.errors import InputError
 from regard.lab.page import Answer, Number, Page, mathml

@@ -214,7 +214,7 @@ def comparison_tables(comparison: Comparison) -> Html:
         dots = [(n, [_dot(e.measures[measure])]) for n, e in zip(names, comparison.entries, strict=True)]
         svg = figures.dots(dots, title=measure, x_label=f"{measure} ({better})")
         parts.append(tables.figure(svg, ""))
-    if comparison.differences:
+    if comparison.differences and len(comparison.seeds) > 1:
         parts += [element("h3", "Differences, paired by seed"), _differences(comparison)]
     if comparison.bootstrap is not None:
         parts += [element("h3", "Differences, paired by test sentence"), _bootstrap(comparison.bootstrap)]

@@ -123,7 +123,7 @@ class Comparison(Result):
 
     def __str__(self) -> str:
         parts = [_heading(self), _table(self), *self.notes]
-        if self.differences:
+        if self.differences and len(self.seeds) > 1:  # of one seed the notes say what that is worth
             parts += ["", "Differences, paired by seed (95 % intervals; + means the second has more):", _pairs(self)]
         if self.bootstrap is not None:
             parts += ["", self.bootstrap.table()]

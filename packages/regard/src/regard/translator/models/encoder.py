@@ -27,7 +27,6 @@ from torch.nn import functional as F  # noqa: N812
 from regard.errors import InputError
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import PAD
-from regard.translator.decoding.translation import TranslationModel, best_tokens
 from regard.translator.models.embeddings import (
     Embedding,
     FrozenEmbedding,
@@ -37,6 +36,7 @@ from regard.translator.models.embeddings import (
     rotate_places,
 )
 from regard.translator.models.losses import fused_agreement, fused_cross_entropy
+from regard.translator.models.translation import TranslationModel, best_tokens
 from regard.translator.runs.settings import Settings
 
 

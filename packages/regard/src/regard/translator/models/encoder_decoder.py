@@ -5,7 +5,7 @@
     p(w_(t+1) = w) = softmax(E z_t + b)_w        tied: E is the matrix of the source and target embedding too
 
 In training all places are said at once, each given the true tokens before it. <sos> is given, so it costs nothing:
-the loss of its place is 0. Writing a sentence is a search (:mod:`regard.translator.decoding.translation`), one step
+the loss of its place is 0. Writing a sentence is a search (:mod:`regard.translator.models.translation`), one step
 for each token, with the keys and values of the past remembered.
 
 Both stacks are of layers made from the parts of the one-layer model:
@@ -30,7 +30,6 @@ from torch.nn import functional as F  # noqa: N812
 
 from regard.translator.data.batches import Batch, table
 from regard.translator.data.vocabulary import EOS, PAD, SOS
-from regard.translator.decoding.translation import TranslationModel, beam_search, greedy
 from regard.translator.models.embeddings import Embedding, TokenEmbedding, positions_module
 from regard.translator.models.encoder import (
     Attention,
@@ -46,6 +45,7 @@ from regard.translator.models.encoder import (
     build_tokens,
     source_mask,
 )
+from regard.translator.models.translation import TranslationModel, beam_search, greedy
 from regard.translator.runs.settings import Settings
 
 

@@ -21,8 +21,8 @@ from regard.markup import Html, element, join
 from regard.progress import Notify, ignore
 from regard.results import Result
 from regard.translator.data.corpus import Corpus
-from regard.translator.engines.run import load_run
 from regard.translator.models.own_translator import OwnCode
+from regard.translator.models.run import load_run
 from regard.translator.reports import tables
 from regard.translator.reports.run_sections import (
     ScoredRun,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from regard.markup import Html, element, join
 from regard.progress import duration
 from regard.translator.data.corpus import Pairs
-from regard.translator.engines.run import load_run, uses_search
 from regard.translator.models.own_translator import KIND
+from regard.translator.models.run import load_run, uses_search
 from regard.translator.reports import figures, tables
 from regard.translator.runs.records import Record
 from regard.translator.studies.comparison_record import DIGITS, Comparison

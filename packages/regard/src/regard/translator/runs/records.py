@@ -19,8 +19,19 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import write_file
-from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, read_json, run_folder
-from regard.translator.runs.sealed_files import SealedLines, damage_error, lines_of, read_header
+from regard.translator.runs.files import (
+    BEST,
+    LAST,
+    RUN,
+    SETTINGS,
+    VOCABULARY,
+    SealedLines,
+    damage_error,
+    lines_of,
+    read_header,
+    read_json,
+    run_folder,
+)
 from regard.translator.runs.settings import Settings, load_settings
 from regard.written_numbers import is_finite_number
 

@@ -39,11 +39,11 @@ from regard.files import create_folder, write_file
 from regard.progress import STOPPING, Notify, duration, ignore
 from regard.translator.data.batches import epoch_plan
 from regard.translator.data.corpus import Corpus, Pairs
-from regard.translator.decoding.translation import device_of
-from regard.translator.engines.run import load_run, uses_search
 from regard.translator.models.embeddings import initial_vectors
 from regard.translator.models.encoder import seed_dropout
 from regard.translator.models.own_translator import KIND, OwnCode
+from regard.translator.models.run import load_run, uses_search
+from regard.translator.models.translation import device_of
 from regard.translator.runs.files import is_begun, json_file, lock_folder
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
 from regard.translator.runs.settings import Settings, with_new_settings

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import InputError
 from regard.extras import require
 from regard.files import Lock
-from regard.translator.runs.sealed_files import SealedLines, damage_error, missing_digest_note
+from regard.translator.runs.files import SealedLines, damage_error, missing_digest_note
 
 if TYPE_CHECKING:
     import optuna

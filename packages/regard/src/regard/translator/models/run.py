@@ -13,21 +13,32 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.translator.data.vocabulary import Vocabulary, encode_sources, read_vocabularies, without_unknown
-from regard.translator.decoding.confidence import UNTOLD, Baseline, reasons_for_doubt
-from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
-from regard.translator.decoding.translation import TranslationModel, Translations, translate_ids
-from regard.translator.models.checkpoint_tensors import put_weights, read_weights, use_averages
-from regard.translator.models.device import check_size, choose_device, put_on_device
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
-from regard.translator.runs.files import BEST, LAST, SETTINGS, USUAL, explain_errors, read_json
+from regard.translator.models.sentence_attention import SentenceAttention, sentence_attention
+from regard.translator.models.translation import (
+    UNTOLD,
+    Baseline,
+    TranslationModel,
+    Translations,
+    reasons_for_doubt,
+    translate_ids,
+)
+from regard.translator.models.weights import (
+    check_size,
+    choose_device,
+    put_on_device,
+    put_weights,
+    read_weights,
+    use_averages,
+)
+from regard.translator.runs.files import BEST, LAST, SETTINGS, USUAL, explain_errors, missing_digest_note, read_json
 from regard.translator.runs.records import existing_folder, read_about
-from regard.translator.runs.sealed_files import missing_digest_note
 from regard.translator.runs.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from regard.translator.engines.export import Engine
+    from regard.translator.models.export import Engine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +73,7 @@ class Run:
     ) -> Translations:
         """Translate sentences, keeping the ``beam`` best beginnings of each (1: greedily).
 
-        ``engine`` names an export of the run (see :mod:`regard.translator.engines.export`), or is one that was
+        ``engine`` names an export of the run (see :mod:`regard.translator.models.export`), or is one that was
         opened. An empty sentence is refused, and so is one longer than the run was trained for, unless ``cut`` is
         true: then its first tokens are translated and the result says so.
         """
@@ -105,7 +116,7 @@ class Run:
         return sentence_attention(self.model, ids, sentence=sentence, words=words, cut=bool(shortened))
 
     def _open_engine(self, engine: str | Engine) -> Engine:
-        from regard.translator.engines.export import open_engine
+        from regard.translator.models.export import open_engine
 
         return open_engine(self, engine) if isinstance(engine, str) else engine
 

@@ -31,12 +31,11 @@ from regard.positions import sinusoidal
 from regard.results import Result
 from regard.strict_json import parse_json
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary, encode_sources, read_vocabularies
-from regard.translator.runs.files import BEST, SETTINGS
-from regard.translator.runs.sealed_files import read_checkpoint
+from regard.translator.runs.files import BEST, SETTINGS, read_checkpoint
 from regard.translator.runs.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from regard.translator.decoding.translation import TranslationModel
+    from regard.translator.models.translation import TranslationModel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,7 +105,7 @@ class NumpyRun:
     weights: dict[str, Float]  # matrices as torch stores them: they multiply from the left
 
     def attention(self, sentence: str, *, cut: bool = False) -> SentenceAttention:
-        """The same as :meth:`regard.translator.engines.run.Run.attention`."""
+        """The same as :meth:`regard.translator.models.run.Run.attention`."""
         longest = self.settings.data.longest
         (ids,), shortened = encode_sources([sentence], self.source, longest=longest, cut=cut)
         read = self._encode(ids)

@@ -37,6 +37,7 @@ from regard.translator.models.encoder import (
     FeedForward,
     Memory,
     Output,
+    StateTranslator,
     VectorOutput,
     Words,
     build_attention,
@@ -45,7 +46,7 @@ from regard.translator.models.encoder import (
     build_tokens,
     source_mask,
 )
-from regard.translator.models.translation import TranslationModel, beam_search, greedy
+from regard.translator.models.translation import beam_search, greedy
 from regard.translator.runs.settings import Settings
 
 
@@ -241,11 +242,10 @@ def draw_weights(model: nn.Module) -> None:
                 nn.init.zeros_(module.bias)
 
 
-class EncoderDecoder(TranslationModel):
+class EncoderDecoder(StateTranslator):
     """Encoder, decoder and output layer, handed in; ``places`` is the longest sentence with its markers.
 
-    :meth:`forward` gives a score to every word at every place; :meth:`states` is what comes before the scores, at the
-    real places only, which is all that training pays for.
+    :meth:`forward` gives a score to every word at every place.
     """
 
     says_sos = False  # it is given, not said
@@ -261,27 +261,11 @@ class EncoderDecoder(TranslationModel):
     def states(self, batch: Batch) -> Tensor:
         """The decoder's output where a real token is to be said, one row each, sentence after sentence."""
         # the decoder gets the target without its last place and says it without its first
-        wanted = _target_mask(batch).flatten().nonzero().flatten()
+        wanted = (batch.target[:, 1:] != PAD).flatten().nonzero().flatten()
         return self.decoder(batch.target[:, :-1], *self.encoder(batch.source), wanted=wanted)  # type: ignore[no-any-return]
-
-    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
-        """Mean cross-entropy of the batch's target tokens after <sos>."""
-        return self.output.loss(self.states(batch), batch.target[:, 1:][_target_mask(batch)], smoothing=smoothing)
-
-    def agreeing_loss(self, batch: Batch, *, agreement: float, smoothing: float = 0.0) -> Tensor:
-        states, labels = torch.stack(self.states(batch.twice()).chunk(2)), batch.target[:, 1:][_target_mask(batch)]
-        return self.output.agreeing_loss(states, labels, agreement=agreement, smoothing=smoothing)
 
     def scores(self, batch: Batch) -> Tensor:
         return self(batch.source, batch.target[:, :-1])  # type: ignore[no-any-return]
-
-    def token_losses(self, batch: Batch) -> Tensor:
-        """-log p of each target token of the batch, sentence after sentence; 0 for <sos>; never smoothed."""
-        said = _target_mask(batch)
-        scores = self.output(self.states(batch))
-        losses = scores.new_zeros(batch.target.shape)
-        losses[:, 1:][said] = F.cross_entropy(scores, batch.target[:, 1:][said], reduction="none")
-        return losses.flatten().index_select(0, batch.wanted)  # type: ignore[no-any-return]
 
     def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
         """Target ids without markers, and their log-probability with <eos>, for every row of ``source``."""
@@ -338,11 +322,6 @@ def build_encoder_decoder(settings: Settings, source: Words, target: Words) -> E
         draw_weights(stack)
     output = VectorOutput(read) if settings.model.tied else build_output(settings, target)
     return EncoderDecoder(encoder, decoder, output, places=settings.data.longest + 2)
-
-
-def _target_mask(batch: Batch) -> Tensor:
-    """True where a token is to be said (batch, places - 1): every real one but <sos>."""
-    return batch.target[:, 1:] != PAD
 
 
 def _select_rows(memory: Memory, rows: Tensor) -> Memory:

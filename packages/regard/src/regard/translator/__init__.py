@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'regard.translator' has no attribute {name!r}")
     if name not in _WITHOUT_TORCH:
-        require(f"regard.translator.{name}", "torch", extra="translator")
+        require(f"regard.translator.{name}", "torch", *["optuna"] * (name == "tune"), extra="translator")
     return getattr(import_module(f"regard.translator.{_WHERE[name]}"), name)
 
 

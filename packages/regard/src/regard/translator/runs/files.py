@@ -58,6 +58,7 @@ from regard.strict_json import parse_json
 
 RUN, SETTINGS, VOCABULARY, USUAL = "run.json", "settings.toml", "vocabulary.json", "usual.json"
 LAST, BEST = "last.safetensors", "best.safetensors"
+TRIALS = "trials"  # of a study: the folder of its runs
 
 
 def json_file(content: dict[str, Any]) -> bytes:

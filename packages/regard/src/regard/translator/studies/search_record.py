@@ -31,19 +31,11 @@ from regard.progress import duration
 from regard.results import Result
 from regard.strict_json import parse_json
 from regard.terminal import align_columns
-from regard.translator.runs.files import explain_errors, is_begun, json_file, read_description
+from regard.translator.runs.files import TRIALS, explain_errors, is_begun, json_file, read_description
 from regard.translator.runs.records import read_log
 from regard.translator.runs.settings import ARGUMENTS, Settings, with_new_settings
 from regard.translator.studies.comparison_record import Comparison, read_comparison
 from regard.translator.studies.space import Range, Space, change, value_of, with_values
-from regard.translator.studies.storage import (
-    REASON,
-    TRIALS,
-    earlier_numbers,
-    is_interrupted,
-    open_storage,
-    replaced_numbers,
-)
 
 if TYPE_CHECKING:
     import optuna
@@ -119,6 +111,9 @@ def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
 
 
 def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
+    require("A search", "optuna")
+    from regard.translator.studies.storage import open_storage
+
     settings = _saved_settings(about)
     space = _saved_space(about)
     with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.explain_errors():
@@ -205,6 +200,8 @@ def is_confirmed(folder: Path) -> bool:
 
 def read_trials(folder: Path, study: optuna.Study) -> list[Trial]:
     """Every trial that was begun; one that was tried again once, under its last number."""
+    from regard.translator.studies.storage import earlier_numbers, replaced_numbers
+
     trials = study.get_trials(deepcopy=False)
     again = replaced_numbers(trials)
     begun = [t for t in trials if t.number not in again and (t.state.name != "WAITING" or earlier_numbers(t))]
@@ -235,6 +232,8 @@ def best_trial(trials: Sequence[Trial], folder: Path) -> Trial:
 
 
 def _trial(folder: Path, frozen: Any) -> Trial:
+    from regard.translator.studies.storage import REASON, is_interrupted
+
     epochs = read_log(trial_folder(folder, frozen.number)).epochs
     curve = [frozen.intermediate_values[e] for e in sorted(frozen.intermediate_values)]
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}

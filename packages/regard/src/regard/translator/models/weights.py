@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
@@ -38,8 +40,6 @@ from regard.translator.runs.settings import Settings
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Tensors and the facts that belong to them, in one file."""
-    from safetensors.torch import save
-
     whole: dict[str, Tensor] = {}
     held: set[int] = set()  # the format refuses tensors that share memory, as a buffer and a slice of it do
     for name, tensor in tensors.items():
@@ -51,9 +51,6 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], Header]:
     """What :func:`write_weights` wrote, if nothing in it has changed since."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
     data, header = read_checkpoint(path)
     try:
         return load(data), header

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.translator.reports import checked_format, figures, report, tables
+from regard.translator.reports import checked_format, pieces, report
 from regard.translator.reports.pdf import choose_fonts, report_pdf
 from regard.translator.reports.run_sections import comparison_paragraph
 from regard.translator.reports.study_sections import comparison_tables
@@ -143,8 +143,8 @@ def test_a_long_table_repeats_its_head_and_a_wide_one_is_whole():
 
 
 def test_the_words_of_a_picture_can_be_searched():
-    svg = figures.dots([("one", [figures.Dot(value=3.0)])], title="t", x_label="how <far>")
-    (sheet,) = sheets(tables.figure(svg, "caption"))
+    svg = pieces.dots([("one", [pieces.Dot(value=3.0)])], title="t", x_label="how <far>")
+    (sheet,) = sheets(pieces.figure(svg, "caption"))
     assert "how <far>" in sheet
     assert "caption" in sheet
 

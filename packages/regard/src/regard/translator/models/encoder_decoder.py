@@ -128,7 +128,9 @@ class DecoderBlock(nn.Module):
         """
         # hypotheses differ in their past, so each is a row of its own there; the source they share
         own, words = self.own_attention, self.before_own(states).flatten(0, 1)[:, None]
-        past = _append_memory(memory.past, own.remember(words, first=place))
+        past = own.remember(words, first=place)
+        if memory.past is not None:
+            past = Memory(*(torch.cat(both, dim=2) for both in zip(memory.past, past, strict=True)))
         states = states + own.mix(own.read(own.ask(words, first=place), past)).view_as(states)
         queries = self.source_attention.ask(self.before_source(states))
         states = states + self.source_attention.mix(self.source_attention.read(queries, memory.source, allowed))
@@ -191,10 +193,6 @@ class Decoder(nn.Module):
             weights.append(block.source_weights(states, source, allowed))
             states = block(states, source, allowed)
         return torch.stack(weights, dim=1)
-
-
-def _append_memory(past: Memory | None, present: Memory) -> Memory:
-    return present if past is None else Memory(*(torch.cat(both, dim=2) for both in zip(past, present, strict=True)))
 
 
 def build_embedding(settings: Settings, tokens: TokenEmbedding) -> Embedding:

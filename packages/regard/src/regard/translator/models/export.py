@@ -79,10 +79,13 @@ class Export(Result):
     fingerprint: str
 
     def __str__(self) -> str:
+        # a short name inside its run's folder, its own folder elsewhere
+        short = self.engine if self.quantization == "float32" else f"{self.engine}-{self.quantization}"
+        inside = Path(self.run) / f"{self.engine}-{self.quantization}" == Path(self.folder)
         return (
             f"{self.folder}: {self.size / 1e6:,.1f} MB in {self.quantization}, the {self.weights} weights (epoch "
             f"{self.epoch}) for {self.engine} {self.version}.\n"
-            f"Use it: regard translator translate {self.run} --engine {engine_name(self)}"
+            f"Use it: regard translator translate {self.run} --engine {short if inside else self.folder}"
         )
 
 
@@ -134,13 +137,6 @@ def _refuse_own(folder: Path) -> None:
             f"{folder} is a run of a model of your own, and the engine holds our encoder-decoders only; use it as it "
             "is: translate and score take --model FILE.py:NAME, without --engine."
         )
-
-
-def engine_name(exported: Export) -> str:
-    """How --engine calls an export: by a short name inside its run's folder, by its own folder elsewhere."""
-    inside = Path(exported.run) / f"{exported.engine}-{exported.quantization}" == Path(exported.folder)
-    short = exported.engine if exported.quantization == "float32" else f"{exported.engine}-{exported.quantization}"
-    return short if inside else exported.folder
 
 
 def import_engine() -> Any:

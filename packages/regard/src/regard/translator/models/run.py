@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from regard.errors import InputError
@@ -16,12 +17,13 @@ from regard.translator.data.vocabulary import Vocabulary, encode_sources, read_v
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
-from regard.translator.models.sentence_attention import SentenceAttention, sentence_attention
+from regard.translator.models.sentence_attention import SentenceAttention
 from regard.translator.models.translation import (
     UNTOLD,
     Baseline,
     TranslationModel,
     Translations,
+    device_of,
     reasons_for_doubt,
     translate_ids,
 )
@@ -83,7 +85,10 @@ class Run:
         if engine == "eager":
             written = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
         else:
-            written = self._open_engine(engine).translate(ids, beam=beam, batch=batch, progress=progress)
+            from regard.translator.models.export import open_engine
+
+            opened = open_engine(self, engine) if isinstance(engine, str) else engine
+            written = opened.translate(ids, beam=beam, batch=batch, progress=progress)
         target = [self.target.decode(words) for words, _ in written]
         return Translations(
             source=list(sentences),
@@ -112,13 +117,22 @@ class Run:
         refused, or cut, as in :meth:`translate`.
         """
         (ids,), shortened = encode_sources([sentence], self.source, longest=self.settings.data.longest, cut=cut)
-        words = self.source, self.target
-        return sentence_attention(self.model, ids, sentence=sentence, words=words, cut=bool(shortened))
-
-    def _open_engine(self, engine: str | Engine) -> Engine:
-        from regard.translator.models.export import open_engine
-
-        return open_engine(self, engine) if isinstance(engine, str) else engine
+        source = torch.tensor([ids]).to(device_of(self.model))
+        self.model.eval()
+        with torch.no_grad():
+            ((written, log_probability),) = self.model.translate(source)
+            weights = self.model.attention(source)[0]
+        # where a model has no place left for <eos>, the table ends with its last word
+        rows = ["<sos>", *(self.target.words[i] for i in written), "<eos>"][: weights.shape[2]]
+        return SentenceAttention(
+            source=sentence,
+            target=self.target.decode(written),
+            log_probability=log_probability,
+            cut=bool(shortened),
+            columns=[self.source.words[i] for i in ids],
+            rows=rows,
+            weights=weights[:, :, : len(rows), : len(ids)].cpu().numpy(),
+        )
 
 
 def uses_search(settings: Settings) -> bool:

@@ -147,18 +147,10 @@ def _trials(study: Tuning) -> Html:
          *(_format_value(t.changes.get(k, "-")) for k in keys)]
         for t in order
     ]  # fmt: skip
-    head = [
-        "trial",
-        "state",
-        "perplexity",
-        "epochs",
-        *(k.rpartition(".")[2] if _is_unique(k, keys) else k for k in keys),
-    ]
+    names = [k.rpartition(".")[2] for k in keys]
+    unique = [name if names.count(name) == 1 else key for name, key in zip(names, keys, strict=True)]
+    head = ["trial", "state", "perplexity", "epochs", *unique]
     return pieces.table(head, rows, numbers=2, chosen=0)
-
-
-def _is_unique(key: str, keys: Sequence[str]) -> bool:
-    return sum(k.rpartition(".")[2] == key.rpartition(".")[2] for k in keys) == 1
 
 
 def _trial_title(trial: Trial) -> str:

@@ -81,7 +81,8 @@ def compare(
     """
     if seeds < 1:
         raise InputError(f"seeds must be 1 or more, not {seeds}; 3 give an interval.")
-    _check_folder(settings, Path(out))
+    if is_begun(folder := Path(out)):  # a folder that cannot be right is refused before minutes of reading
+        _check_plan(read_plan(folder), settings, folder)
     # vectors are read variant by variant: here only the words and the text count, which decide the side of a file
     data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
     variants = read_variants(embeddings, settings, data)
@@ -220,12 +221,6 @@ def evaluation_pairs(corpus: Corpus) -> tuple[Pairs, str]:
     if corpus.test is not None:
         return corpus.test, f"the test set of {corpus.name} ({len(corpus.test):,} pairs)"
     return corpus.validation, f"the validation set of {corpus.name} ({len(corpus.validation):,} pairs)"
-
-
-def _check_folder(settings: Settings, folder: Path) -> None:
-    """Refuse a folder that cannot be right before minutes of reading."""
-    if is_begun(folder):
-        _check_plan(read_plan(folder), settings, folder)
 
 
 def _open(

@@ -114,8 +114,10 @@ def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
     require("A search", "optuna")
     from regard.translator.studies.storage import open_storage
 
-    settings = _saved_settings(about)
-    space = _saved_space(about)
+    changes = [change(f"{s}.{k}", v) for s, content in about["settings"].items() for k, v in content.items()]
+    settings = Settings().with_changes(changes)
+    entries = {k: v if isinstance(v, list) else Range(**v) for k, v in about["space"].items()}
+    space = Space(name=about["name"], entries=entries)
     with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.explain_errors():
         trials = read_trials(folder, shared.open())
     judged = [t for t in trials if t.perplexity is not None]
@@ -181,16 +183,6 @@ def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None
 def read_about(folder: Path) -> dict[str, Any]:
     wanted = {"settings", "space", "pruner", "seed", "fingerprint", "name"}
     return read_description(folder / STUDY, "a study", wanted, otherwise="give another --out")
-
-
-def _saved_settings(about: dict[str, Any]) -> Settings:
-    changes = [change(f"{s}.{k}", v) for s, content in about["settings"].items() for k, v in content.items()]
-    return Settings().with_changes(changes)
-
-
-def _saved_space(about: dict[str, Any]) -> Space:
-    entries = {k: v if isinstance(v, list) else Range(**v) for k, v in about["space"].items()}
-    return Space(name=about["name"], entries=entries)
 
 
 def is_confirmed(folder: Path) -> bool:

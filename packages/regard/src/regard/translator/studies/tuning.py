@@ -303,7 +303,8 @@ class _Search:
         for epoch in read_log(run).epochs:  # of a trial that was interrupted
             watch(epoch)
         if not is_finished(run):
-            data = self._prepare_data(settings)
+            learned = settings.embedding.source == settings.embedding.target == "learned"
+            data = self.data if learned else prepare(settings, self.data.corpus)
             if self.own is not None:
                 with _failing_alone():
                     first_model(settings, data, self.own)
@@ -321,11 +322,6 @@ class _Search:
         if self.study.get_trials(deepcopy=False)[trial.number].state.is_finished():
             self.taken = True
             raise _TrialTakenError
-
-    def _prepare_data(self, settings: Settings) -> PreparedData:
-        if settings.embedding.source == settings.embedding.target == "learned":
-            return self.data
-        return prepare(settings, self.data.corpus)
 
     def _suggest(self, trial: optuna.Trial, place: int, key: str, entry: list[Any] | Range) -> Any:
         self._seed(place, key)

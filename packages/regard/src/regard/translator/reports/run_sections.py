@@ -323,7 +323,7 @@ def _join_names(names: list[str]) -> str:
 SAMPLES = 10
 
 
-def samples(pairs: Pairs, translations: dict[str, Sequence[str]], *, lowercase: bool, count: int = SAMPLES) -> Html:
+def samples(pairs: Pairs, translations: dict[str, Sequence[str]], *, lowercase: bool) -> Html:
     """Sentences from the best translated to the worst, at even distances, with errors marked; nothing is hand-picked.
 
     The first of ``translations`` orders them.
@@ -332,7 +332,7 @@ def samples(pairs: Pairs, translations: dict[str, Sequence[str]], *, lowercase: 
     words = [_words(t, lowercase) for t in pairs.target]
     quality = [mark(_words(said, lowercase), meant).share for said, meant in zip(first, words, strict=True)]
     order = sorted(range(len(first)), key=lambda i: (-quality[i], i))
-    count = min(count, len(order))
+    count = min(SAMPLES, len(order))
     chosen = [order[round(k * (len(order) - 1) / max(1, count - 1))] for k in range(count)]
     return join(*(_sample(pairs, i, words[i], translations, lowercase) for i in dict.fromkeys(chosen)))
 

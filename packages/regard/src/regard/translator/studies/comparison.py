@@ -441,15 +441,18 @@ def _short(part: str) -> str:
     return f"{head}:{stem}"
 
 
-def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6, own: OwnCode | None = None) -> float:
+MEASURED_STEPS = 6
+
+
+def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, own: OwnCode | None = None) -> float:
     """CPU-seconds that all epochs of ``settings`` will take on this machine, to within a quarter or so.
 
-    ``steps`` batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
+    Some batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
     taken to cost a third of a training step for each batch. Nothing of it is kept.
     """
     s = settings.training
     batches = epoch_plan(data.train, settings, 1)
-    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
+    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, MEASURED_STEPS).astype(int)]
     with deterministic_algorithms(s.threads):
         model = first_model(settings, data, own)
         device = device_of(model)

@@ -277,7 +277,7 @@ def _importance_table(importance: Sequence[Importance]) -> str:
 
 
 FEWEST = 8  # trials; below this a forest sees nothing
-_SHUFFLES = 5
+_SHUFFLES, _RESAMPLES = 5, 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,9 +294,6 @@ def importances(
     space: Space,
     tried: Sequence[Mapping[str, Any]],
     perplexities: Sequence[float],
-    *,
-    seed: int = 0,
-    resamples: int = 60,
 ) -> list[Importance]:
     """The importance of every setting of ``space``, most important first; nothing where there are too few trials."""
     y = np.log(np.asarray(perplexities, dtype=np.float64))
@@ -304,8 +301,8 @@ def importances(
         return []
     names = [key for key, entry in space.entries.items() if not (isinstance(entry, list) and len(entry) == 1)]
     columns = [_columns(space.entries[key], [t[key] for t in tried]) for key in names]
-    draw = np.random.default_rng(seed)
-    shares = [s for _ in range(resamples) if (s := _fit_resample(columns, y, draw)) is not None]
+    draw = np.random.default_rng(0)
+    shares = [s for _ in range(_RESAMPLES) if (s := _fit_resample(columns, y, draw)) is not None]
     low, high = np.quantile(shares, [0.05, 0.95], axis=0)
     mean = np.mean(shares, axis=0)
     rows = [

@@ -11,7 +11,7 @@ Everything is taken from what the modules compute, not from their names: an embe
 positions are what they add to zeros, an output layer is what it gives for unit vectors. So pretrained vectors, tied
 matrices and any table of positions come out right, and the tests compare the engine with the model token by token.
 
-Translating with an export is the same search as :mod:`regard.translator.models.translation`, in the engine's C++:
+Translating with an export is the same search as :mod:`regard.translator.models.encoder_decoder`, in the engine's C++:
 
 | ``--engine`` | what translates |
 |---|---|
@@ -52,10 +52,10 @@ from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.vocabulary import EOS, MARKERS, PAD, SOS, UNK
 from regard.translator.models.encoder import Attention, FeedForward, Output
-from regard.translator.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
+from regard.translator.models.encoder_decoder import POWER, Decoder, Encoder, EncoderDecoder
 from regard.translator.models.own_translator import KIND
 from regard.translator.models.run import Run, load_run
-from regard.translator.models.translation import POWER, Written, in_batches, translate_ids
+from regard.translator.models.translation import Written, in_batches, translate_ids
 from regard.translator.models.weights import model_tensors
 from regard.translator.runs.files import SETTINGS, VOCABULARY, is_begun, is_packaged, json_file, read_description
 from regard.translator.runs.settings import load_settings

@@ -46,7 +46,7 @@ from regard.translator.models.run import load_run, uses_search
 from regard.translator.models.translation import device_of
 from regard.translator.runs.files import is_begun, json_file, lock_folder
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
-from regard.translator.runs.settings import Settings, with_new_settings
+from regard.translator.runs.settings import Settings, saved_settings
 from regard.translator.scoring.scores import score
 from regard.translator.scoring.significance import SAMPLES, SEED, Bootstrap, check_samples, paired_bootstrap
 from regard.translator.studies.comparison_record import (
@@ -254,15 +254,11 @@ def _open(
 
 
 def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
-    ours = settings.to_dict()
-    theirs = with_new_settings(plan["settings"], ours)
-    for section, content in ours.items():
-        for key, value in content.items():
-            if (there := theirs[section][key]) != value and key != "device":
-                raise InputError(
-                    f"{folder} holds a comparison with other settings ({section}.{key}: asked for {value!r}, there "
-                    f"{there!r}); give another --out."
-                )
+    for key, (wanted, there) in settings.unequal_values(saved_settings(plan["settings"])).items():
+        raise InputError(
+            f"{folder} holds a comparison with other settings ({key}: asked for {wanted!r}, there {there!r}); give "
+            "another --out."
+        )
 
 
 def _estimate(

@@ -33,7 +33,7 @@ from regard.strict_json import parse_json
 from regard.terminal import align_columns
 from regard.translator.runs.files import TRIALS, explain_errors, is_begun, json_file, read_description
 from regard.translator.runs.records import read_log
-from regard.translator.runs.settings import ARGUMENTS, Settings, with_new_settings
+from regard.translator.runs.settings import ARGUMENTS, Settings, saved_settings
 from regard.translator.studies.comparison_record import Comparison, read_comparison
 from regard.translator.studies.space import Range, Space, change, value_of, with_values
 
@@ -114,8 +114,7 @@ def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
     require("A search", "optuna")
     from regard.translator.studies.storage import open_storage
 
-    changes = [change(f"{s}.{k}", v) for s, content in about["settings"].items() for k, v in content.items()]
-    settings = Settings().with_changes(changes)
+    settings = saved_settings(about["settings"])
     entries = {k: v if isinstance(v, list) else Range(**v) for k, v in about["space"].items()}
     space = Space(name=about["name"], entries=entries)
     with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.explain_errors():
@@ -156,11 +155,9 @@ def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """What a study differs in, or nothing."""
     named = {"settings": "other settings", "space": "another search space", "pruner": "another pruner"}
     named |= {"seed": "another seed", "fingerprint": "other data than there is now", "code": "another file of yours"}
-    if isinstance(there := theirs.get("settings"), dict) and "settings" in ours:
-        there = with_new_settings(there, ours["settings"])
-        if "device" in ours["settings"].get("training", {}) and isinstance(there.get("training"), dict):
-            there["training"]["device"] = ours["settings"]["training"]["device"]  # a study may go on on another
-        theirs = theirs | {"settings": there}
+    there = theirs.get("settings")
+    if isinstance(there, dict) and not saved_settings(ours["settings"]).unequal_values(saved_settings(there)):
+        theirs = theirs | {"settings": ours["settings"]}
     return next((what for key, what in named.items() if key in ours and theirs.get(key) != ours[key]), "")
 
 

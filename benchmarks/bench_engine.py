@@ -22,8 +22,8 @@ import torch
 
 from regard.errors import InputError
 from regard.translator.data.sources import Pairs
-from regard.translator.engines.export import Engine, export, open_engine
-from regard.translator.engines.run import Run, load_run
+from regard.translator.models.export import Engine, export, open_engine
+from regard.translator.models.run import Run, load_run
 from regard.translator.scoring.significance import bleu
 from regard.translator.studies.comparison import evaluation_pairs
 from regard.translator.training.preparation import load_data

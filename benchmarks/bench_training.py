@@ -36,10 +36,9 @@ from benchmarks.tutorial_transformer import TutorialTransformer
 from regard.array_types import Whole
 from regard.translator.data.batches import Batch, epoch_plan, plan
 from regard.translator.data.vocabulary import PAD
-from regard.translator.decoding.translation import TranslationModel
-from regard.translator.models.checkpoint_tensors import Average
-from regard.translator.models.device import count_parameters
 from regard.translator.models.encoder import Dropout, build_model, seed_dropout
+from regard.translator.models.translation import TranslationModel
+from regard.translator.models.weights import Average, count_parameters
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.loop import deterministic_algorithms, learning_rate
 from regard.translator.training.optimisers import build_optimiser

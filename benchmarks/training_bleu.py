@@ -23,7 +23,7 @@ import torch
 
 from benchmarks import joey_peer
 from benchmarks.bench_training import JOEYS, Ours, prepared
-from regard.translator.engines.run import load_run
+from regard.translator.models.run import load_run
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.significance import bleu
 from regard.translator.studies.comparison import evaluation_pairs

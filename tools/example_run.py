@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from regard.files import write_file
-from regard.translator.models.checkpoint_tensors import read_weights, write_weights
+from regard.translator.models.weights import read_weights, write_weights
 from regard.translator.runs.files import BEST, FOLDER, RUN, SETTINGS, USUAL, VOCABULARY
 from regard.translator.runs.records import LOG, is_finished
 

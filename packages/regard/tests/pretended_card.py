@@ -133,17 +133,17 @@ SORTS = {
 def main(folder: Path) -> None:
     """Train each sort on the card, stop and go on, score and translate; then open it on the processor."""
     from regard.errors import InputError
-    from regard.translator.decoding.translation import device_of
-    from regard.translator.engines import run as opened
-    from regard.translator.models import device
-    from regard.translator.models.own_code import load_code
+    from regard.translator.models import run as opened
+    from regard.translator.models import weights
+    from regard.translator.models.own_translator import load_code
+    from regard.translator.models.translation import device_of
     from regard.translator.scoring.scores import score
     from regard.translator.studies.comparison import compare_runs
     from regard.translator.training import loop, preparation
     from toy_translator import StopError, stop_at, tiny, write_corpus
 
     backend_registration._setup_privateuseone_for_python_backend(NAME)
-    device.new_noise = lambda device: torch.Generator()  # this backend has none of its own
+    weights.new_noise = lambda device: torch.Generator()  # this backend has none of its own
     for module in (loop, opened, preparation):
         module.choose_device = lambda wanted="auto": torch.device("cpu" if wanted == "cpu" else NAME)
     data = write_corpus(folder / "toy")

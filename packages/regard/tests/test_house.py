@@ -32,7 +32,7 @@ FLOORS = (GROUND, IDEAS, *({name} for name in UPPER))
 OUTSIDE = {"__init__", "__main__", "demo"}  # they show the whole house
 # Rooms in the order in which they may use one another.
 ORDER = {
-    "regard.translator": ("runs", "data", "decoding", "models", "engines", "scoring", "training", "studies", "reports"),
+    "regard.translator": ("runs", "data", "models", "scoring", "training", "studies", "reports"),
     "regard.grading": ("submissions", "questions", "gradebook", "assignments", "cells", "reports"),
     "regard_models": (
         *("inputs", "kernels", "capturing", "editing", "auditing", "comparing", "head_measures", "attention_page"),
@@ -272,7 +272,7 @@ def test_the_search_and_the_check_of_a_design_share_only_the_products():
 
 
 # in the jail there is no regard, and its words come from the judge; whether a line of a log is whole is no reading
-OTHER_READERS = {("child.py", "loads"), ("sealed_files.py", "JSONDecoder"), ("strict_json.py", "JSONDecoder")}
+OTHER_READERS = {("child.py", "loads"), ("files.py", "JSONDecoder"), ("strict_json.py", "JSONDecoder")}
 
 
 def test_json_is_read_in_one_place():

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.translator.models.checkpoint_tensors import read_weights
+from regard.translator.models.weights import read_weights
 from regard.translator.runs.settings import Settings
 from regard.translator.training.loop import Epoch, Step
 

@@ -25,8 +25,7 @@ from regard.grading.submissions import notebooks
 from regard.lab.server import parse_words
 from regard.sandbox import child
 from regard.sandbox.runner import checked_reply
-from regard.translator.runs.files import read_json
-from regard.translator.runs.sealed_files import SealedLines
+from regard.translator.runs.files import SealedLines, read_json
 from regard_models.auditing.reports import read_baseline
 from regard_models.grading import audit_answers
 

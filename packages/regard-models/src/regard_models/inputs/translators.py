@@ -12,7 +12,7 @@ from regard.errors import InputError
 from regard_models.inputs.input_roles import Stream
 
 if TYPE_CHECKING:
-    from regard.translator.engines.run import Run
+    from regard.translator.models.run import Run
     from regard_models.inputs.model_input import ModelInput
 
 BATCH, LENGTH, TARGET = 3, 17, 13
@@ -25,7 +25,7 @@ def is_run(folder: Path) -> bool:
 
 def load(folder: Path) -> tuple[nn.Module, Run]:
     """The model of a run, with its best weights, and the run itself, which knows the words."""
-    from regard.translator.engines.run import load_run
+    from regard.translator.models.run import load_run
 
     run = load_run(folder, device="cpu")
     return run.model, run

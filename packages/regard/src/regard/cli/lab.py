@@ -95,7 +95,7 @@ def _import_torch_early(runs: Path) -> None:
     """
     own = "regard.lab.pages.translator"
     if has_runs(runs) and find_spec("torch") is not None:
-        start_early(own, imports=["torch", "regard.translator.engines.run", own])
+        start_early(own, imports=["torch", "regard.translator.models.run", own])
 
 
 @app.command()

@@ -57,7 +57,8 @@ def extract(
     check_file(out, WRITTEN)
     check_file(plot, ENDINGS)
     bases = [load(a, "A"), load(b, "B")]
-    by_rows = _stand_in_rows(bases) if rows is None else rows
+    # as columns, both would have more vectors than dimensions
+    by_rows = all(array.shape[1] > array.shape[0] for array in bases) if rows is None else rows
     bases = [array.T if by_rows else array for array in bases]
     result = find(bases[0], bases[1], tolerance=tolerance)
     if rows is None and (by_rows or not result.exists):  # a "no" may come from reading them the wrong way round
@@ -69,11 +70,6 @@ def extract(
     if result.matrix is not None and out:
         save_array(out, result.matrix)
     show(result, as_json=as_json, details=details)
-
-
-def _stand_in_rows(bases: list[NDArray[np.float64]]) -> bool:
-    """Whether A and B only make sense row by row: as columns both would have more vectors than dimensions."""
-    return all(array.shape[1] > array.shape[0] for array in bases)
 
 
 def _reading_note(bases: list[NDArray[np.float64]], *, by_rows: bool) -> str:

@@ -221,7 +221,7 @@ def export(
 
     Needs pip install 'regard[engine]'. An export is refused once the run has other weights: give the command again.
     """
-    from regard.translator.engines.export import export as write
+    from regard.translator.models.export import export as write
 
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
 

@@ -19,8 +19,8 @@ from regard.terminal import printable
 
 if TYPE_CHECKING:
     from regard.translator.data.corpus import Pairs
-    from regard.translator.engines.run import Run
     from regard.translator.models.own_translator import OwnCode
+    from regard.translator.models.run import Run
     from regard.translator.runs.records import Epoch
     from regard.translator.runs.settings import Settings
     from regard.translator.training.loop import Step
@@ -43,7 +43,7 @@ def own_code(spec: str | None) -> OwnCode | None:
     if spec is None:
         return None
     require("A model of your own", "torch", extra="translator")
-    from regard.translator.models.own_code import load_code
+    from regard.translator.models.own_translator import load_code
 
     return load_code(spec)
 
@@ -103,7 +103,7 @@ class TrainingWatch:
 
 
 def open_run(folder: Path, weights: str, model: str | None, device: str | None) -> Run:
-    from regard.translator.engines.run import load_run
+    from regard.translator.models.run import load_run
 
     run = load_run(folder, weights=weights, own=own_code(model), device=device or "auto")
     for line in run.notes:

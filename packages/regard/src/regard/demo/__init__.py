@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +23,7 @@ from regard.files import write_file
 from regard.markup import Html, element, join
 from regard.progress import Notify
 from regard.strict_json import parse_json
-from regard.toml import parse_toml
+from regard.toml import package_table
 
 HERE = Path(__file__).parent
 LONGEST = 40  # lines of an answer that are shown at once
@@ -37,17 +38,12 @@ class Stop:
     prose: str = ""
     command: str
     picture: str | None = None
-    files: tuple[str, ...] = ()
+    files: Sequence[str] = ()
     scores: str | None = None
     needs: str | None = None
 
 
-def _read_tour() -> tuple[Stop, ...]:
-    stops = parse_toml((HERE / "tour.toml").read_text(encoding="utf-8"))["stop"]
-    return tuple(Stop(**{**stop, "files": tuple(stop.get("files", ()))}) for stop in stops)
-
-
-TOUR = _read_tour()
+TOUR = tuple(Stop(**stop) for stop in package_table("regard.demo", "tour.toml")["stop"])
 
 
 def demo(out: str | os.PathLike[str], *, say: Notify = print) -> Path:

@@ -4,10 +4,10 @@
     train(Settings(), "runs/one")
     print(load_run("runs/one").translate(["zwei hunde spielen"]))
 
-The names below are loaded on first use, so importing this needs no torch; using what trains a model does
-(``pip install 'regard[translator]'``). Its rooms, each using only those before it: ``runs``, ``data``, ``decoding``,
-``models``, ``engines``, ``scoring``, ``training``, ``studies``, ``reports``. It may import the ground, ``positions``,
-``symmetry``, the sandbox and :mod:`regard.tracing`. Begin with ``models/encoder.py``, then ``training/loop.py``.
+The names below are loaded on first use, so importing this needs no torch; using what trains a model does (``pip install
+'regard[translator]'``). Its rooms, each using only those before it: ``runs``, ``data``, ``models``, ``scoring``,
+``training``, ``studies``, ``reports``. It may import the ground, ``positions``, ``symmetry``, the sandbox and
+:mod:`regard.tracing`. Begin with ``models/encoder.py``, then ``training/loop.py``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from regard.extras import require
 
 if TYPE_CHECKING:
     from regard.translator.data.corpus import load_corpus as load_corpus
-    from regard.translator.engines.export import export as export
-    from regard.translator.engines.run import load_run as load_run
+    from regard.translator.models.export import export as export
+    from regard.translator.models.run import load_run as load_run
     from regard.translator.reports import report as report
     from regard.translator.runs.settings import Settings as Settings
     from regard.translator.runs.settings import load_settings as load_settings
@@ -35,9 +35,9 @@ _WHERE = {
     "Settings": "runs.settings",
     "compare": "studies.comparison",
     "compare_runs": "studies.comparison",
-    "export": "engines.export",
+    "export": "models.export",
     "load_corpus": "data.corpus",
-    "load_run": "engines.run",
+    "load_run": "models.run",
     "load_settings": "runs.settings",
     "report": "reports",
     "score": "scoring.scores",
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'regard.translator' has no attribute {name!r}")
     if name not in _WITHOUT_TORCH:
-        require(f"regard.translator.{name}", "torch", extra="translator")
+        require(f"regard.translator.{name}", "torch", *["optuna"] * (name == "tune"), extra="translator")
     return getattr(import_module(f"regard.translator.{_WHERE[name]}"), name)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from processes import PATIENCE
 from regard.errors import InputError
-from regard.translator.models.device import choose_device
+from regard.translator.models.weights import choose_device
 from regard.translator.training.loop import train
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
 

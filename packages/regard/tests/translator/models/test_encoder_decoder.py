@@ -11,10 +11,10 @@ from torch.nn import functional as F  # noqa: N812
 
 from regard.errors import InputError
 from regard.translator.data.batches import Batch, table
-from regard.translator.engines.run import load_run
-from regard.translator.models.checkpoint_tensors import Average, model_tensors, read_weights
 from regard.translator.models.encoder import VectorOutput, build_model, source_mask
 from regard.translator.models.encoder_decoder import Encoder, EncoderDecoder, PartialTranslations
+from regard.translator.models.run import load_run
+from regard.translator.models.weights import Average, model_tensors, read_weights
 from regard.translator.reports import report
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.scoring.scores import perplexity, score

@@ -9,9 +9,8 @@ import torch
 
 from regard.coursework.checker.template import TEXT
 from regard.errors import InputError
-from regard.translator.engines.run import load_run
-from regard.translator.models.own_code import load_code
-from regard.translator.models.own_translator import build_own, own_sizes
+from regard.translator.models.own_translator import build_own, load_code, own_sizes
+from regard.translator.models.run import load_run
 from regard.translator.reports import report
 from regard.translator.runs.files import read_json
 from regard.translator.scoring.scores import score

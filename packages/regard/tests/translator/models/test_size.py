@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from regard.errors import InputError
-from regard.translator.models import device
-from regard.translator.models.device import check_size, count_parameters, fewest_weights
+from regard.translator.models import weights as module
 from regard.translator.models.encoder import build_model
+from regard.translator.models.weights import check_size, count_parameters, fewest_weights
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.loop import train
 from toy_translator import tiny, write_corpus
@@ -31,7 +31,7 @@ def test_what_does_not_fit_is_refused_at_once(tmp_path, change):
 
 def test_what_fits_is_not(monkeypatch):
     weights = fewest_weights(Settings(), 100, 100)
-    monkeypatch.setattr(device, "machine_memory", lambda: 4 * 3 * weights)
+    monkeypatch.setattr(module, "machine_memory", lambda: 4 * 3 * weights)
     check_size(Settings(), 100, 100, copies=3)
     with pytest.raises(InputError, match=r"make model\.width, model\.feed_forward or the layers smaller"):
         check_size(Settings(), 100, 100, copies=4)

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.translator.reports import checked_format, figures, report, tables
+from regard.translator.reports import checked_format, pieces, report
 from regard.translator.reports.pdf import choose_fonts, report_pdf
 from regard.translator.reports.run_sections import comparison_paragraph
+from regard.translator.reports.study_sections import comparison_tables
 from regard.translator.scoring.significance import t_interval
 from regard.translator.studies.comparison import compare
 from regard.translator.studies.comparison_record import Comparison, Entry, differences_of
@@ -142,8 +143,8 @@ def test_a_long_table_repeats_its_head_and_a_wide_one_is_whole():
 
 
 def test_the_words_of_a_picture_can_be_searched():
-    svg = figures.dots([("one", [figures.Dot(value=3.0)])], title="t", x_label="how <far>")
-    (sheet,) = sheets(tables.figure(svg, "caption"))
+    svg = pieces.dots([("one", [pieces.Dot(value=3.0)])], title="t", x_label="how <far>")
+    (sheet,) = sheets(pieces.figure(svg, "caption"))
     assert "how <far>" in sheet
     assert "caption" in sheet
 
@@ -169,3 +170,12 @@ def test_a_comparison_in_words_claims_no_more_than_its_seeds_show():
     assert "and not beyond chance better than c." in said
     assert "with one seed this may be chance" in comparison_paragraph(compared(a=[9.0], b=[12.0]))
     assert comparison_paragraph(compared(a=[9.0, 9.1])) == ""
+
+
+def test_of_one_seed_no_difference_is_listed():
+    """A row for every pair would only say again that one seed says nothing about noise."""
+    one, two = compared(a=[9.0], b=[12.0]), compared(a=[9.0, 9.1], b=[12.0, 12.2])
+    assert "Differences, paired by seed" in str(two)
+    assert "Differences, paired by seed" in comparison_tables(two)
+    assert "Differences" not in str(one)
+    assert "Differences" not in comparison_tables(one)

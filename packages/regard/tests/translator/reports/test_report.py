@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.translator.reports import report
-from regard.translator.reports.figures import (
+from regard.translator.reports.pieces import (
     Dot,
     Line,
     Point,
@@ -31,7 +31,7 @@ from regard.translator.reports.figures import (
     log_ticks,
     nice_ticks,
 )
-from regard.translator.reports.tables import common_subsequence, mark
+from regard.translator.reports.run_sections import common_subsequence, mark
 from regard.translator.runs.files import BEST
 from regard.translator.runs.records import LOG
 from regard.translator.studies.comparison import compare, compare_runs

@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import load, save
 
 from regard.errors import InputError
-from regard.translator.engines.run import load_run
-from regard.translator.models.checkpoint_tensors import read_weights, write_weights
+from regard.translator.models.run import load_run
+from regard.translator.models.weights import read_weights, write_weights
+from regard.translator.runs.files import SealedLines, read_checkpoint, read_header, unseal
 from regard.translator.runs.records import read_record
-from regard.translator.runs.sealed_files import SealedLines, read_checkpoint, read_header, unseal
 from regard.translator.studies.comparison import compare
 from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.search_record import read_study

@@ -34,7 +34,7 @@ def test_a_folder_of_ones_own_with_its_name_comes_first(tmp_path, monkeypatch):
 
 def test_a_run_without_its_last_checkpoint_is_finished_only_if_its_best_says_so(tmp_path):
     pytest.importorskip("torch", reason="weights are written with torch")
-    from regard.translator.models.checkpoint_tensors import read_weights, write_weights
+    from regard.translator.models.weights import read_weights, write_weights
 
     run = tmp_path / "run"
     shutil.copytree(FOLDER, run)

@@ -10,8 +10,8 @@ import pytest
 from safetensors.numpy import save
 
 from regard.errors import InputError
+from regard.translator.runs.files import SealedLines, lines_of, metadata, seal, seal_checkpoint, unseal
 from regard.translator.runs.records import LOG, append_log, finite_number, log_entries, read_log
-from regard.translator.runs.sealed_files import SealedLines, lines_of, metadata, seal, seal_checkpoint, unseal
 
 ENTRIES = [{"event": "step", "step": n, "epoch": 1, "loss": 1 / n, "name": "Jürgen * \n J"} for n in (3, 5, 7, 11)]
 

@@ -13,8 +13,8 @@ from regard.errors import InputError
 from regard.translator.data.batches import encode
 from regard.translator.data.corpus import Pairs
 from regard.translator.data.vocabulary import EOS, SOS
-from regard.translator.engines.run import load_run
 from regard.translator.models.encoder import build_model
+from regard.translator.models.run import load_run
 from regard.translator.scoring.scores import perplexity, score, token_losses
 from regard.translator.training.loop import prepare, train
 from toy_translator import tiny, write_corpus

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from processes import PATIENCE
 from regard.errors import InputError
-from regard.translator.engines.run import load_run
+from regard.translator.models.run import load_run
 from regard.translator.runs.files import json_file, read_json
 from regard.translator.runs.records import read_record
 from regard.translator.runs.settings import Settings

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.translator.engines.run import load_run
 from regard.translator.models.embeddings import Vectors
-from regard.translator.models.own_code import load_code
-from regard.translator.models.own_translator import build_own, taken_settings
+from regard.translator.models.own_translator import build_own, load_code, taken_settings
+from regard.translator.models.run import load_run
 from regard.translator.runs.records import read_record
 from regard.translator.studies.comparison import compare
 from regard.translator.studies.space import load_space

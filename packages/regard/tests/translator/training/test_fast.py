@@ -9,9 +9,9 @@ import torch
 from plain_translator import plain_adamw, plain_dropout, plain_loss
 from regard.errors import InputError
 from regard.translator.data.batches import Batch, EncodedPairs, epoch_plan, plan, table
-from regard.translator.decoding.translation import TranslationModel
 from regard.translator.models.encoder import Dropout, build_model, seed_dropout
 from regard.translator.models.encoder_decoder import EncoderDecoder
+from regard.translator.models.translation import TranslationModel
 from regard.translator.runs.settings import Settings
 from regard.translator.training.loop import train, training_loss
 from regard.translator.training.optimisers import build_optimiser

@@ -14,8 +14,8 @@ import torch
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.data.vocabulary import read_vocabularies
-from regard.translator.engines.run import load_run
-from regard.translator.models.checkpoint_tensors import read_weights, write_weights
+from regard.translator.models.run import load_run
+from regard.translator.models.weights import read_weights, write_weights
 from regard.translator.runs.files import lock_folder, read_json
 from regard.translator.runs.records import append_log, log_entries, rewind_log
 from regard.translator.runs.settings import TrainingSettings

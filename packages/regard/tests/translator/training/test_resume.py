@@ -20,7 +20,7 @@ from processes import PATIENCE, wait_until
 from regard import files
 from regard.errors import InputError
 from regard.files import create_folder, write_file
-from regard.translator.models.checkpoint_tensors import write_weights
+from regard.translator.models.weights import write_weights
 from regard.translator.runs.files import LAST
 from regard.translator.runs.records import log_entries
 from regard.translator.training import loop

@@ -37,7 +37,7 @@ OUT = "runs"  # the folder of everything"""),
 Training tries the class on three sentences first, and refuses what cannot be trained."""),
     (CODE, f"""\
 from regard.translator import compare, load_run, load_settings, report, score, train, tune
-from regard.translator.models.own_code import own_from_class
+from regard.translator.models.own_translator import own_from_class
 from regard.translator.training.preparation import load_data
 
 own = own_from_class({NAME})

@@ -33,8 +33,8 @@ from regard.translator.runs.settings import load_settings
 from regard.web.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:
-    from regard.translator.decoding.sentence_attention import NumpyRun
-    from regard.translator.engines.run import Run
+    from regard.translator.models.run import Run
+    from regard.translator.models.sentence_attention import NumpyRun
 
 NAMED = 5  # runs that cannot be read
 DRAWN = 6  # runs in one chart: as many as colours tell apart
@@ -295,7 +295,7 @@ def translate_sentence(folder: str, text: str, stamp: float) -> JsonObject:
 @lru_cache(maxsize=2)
 def _load_run(folder: str, stamp: float) -> Run | NumpyRun:
     if is_packaged(Path(folder)):
-        from regard.translator.decoding.sentence_attention import load_numpy_run
+        from regard.translator.models.sentence_attention import load_numpy_run
 
         return load_numpy_run(Path(folder))
     return regard.translator.load_run(folder)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from regard.array_types import Single
 from regard.errors import InputError, describe_error
@@ -270,8 +271,6 @@ def _binary_word(path: Path, stream: BoundedReader, number: int, count: int) -> 
 
 
 def _bert_table(folder: Path) -> Single:
-    from safetensors import SafetensorError, safe_open
-
     file = folder / "model.safetensors"
     if not file.is_file():
         raise InputError(f"{folder} has no model.safetensors; give the folder of a BERT checkpoint.")

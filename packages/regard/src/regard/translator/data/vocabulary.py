@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from regard.errors import InputError
 from regard.extras import require
@@ -40,17 +40,37 @@ _OPENING = frozenset("([{«„“¿¡#$€£")
 _SPACE = "▁"  # what the piece vocabulary writes for the blank before a word
 
 
-class Vocabulary(Protocol):
-    """What the translator needs from a vocabulary; ids 0-3 are padding, unknown, start and end."""
+class Vocabulary:
+    """Tokens under their numbers; ids 0-3 are padding, unknown, start and end."""
 
-    words: list[str]
-    kind: str
+    kind = ""
 
-    def __len__(self) -> int: ...
-    def tokens(self, sentence: str) -> list[str]: ...
-    def encode(self, sentence: str) -> list[int]: ...
-    def decode(self, ids: Sequence[int]) -> str: ...
-    def to_dict(self) -> dict[str, Any]: ...
+    def __init__(self, words: Sequence[str], *, lowercase: bool) -> None:
+        self.words, self.lowercase = _checked_words(words), lowercase
+        self._ids = {word: i for i, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def tokens(self, sentence: str) -> list[str]:
+        """The tokens of a sentence as this vocabulary writes them."""
+        raise NotImplementedError
+
+    def encode(self, sentence: str) -> list[int]:
+        """Ids of the tokens, without start and end; what is unknown becomes 1."""
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text that ``ids`` spell; padding, start and end are dropped, an unknown token shows as <unk>."""
+        return self.join([self.words[i] for i in ids if i not in (PAD, SOS, EOS)])
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """Tokens back to a text."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything needed to build it again, as JSON values."""
+        return {"kind": self.kind, "lowercase": self.lowercase, "words": list(self.words)}
 
 
 def split_words(sentence: str) -> list[str]:
@@ -79,7 +99,7 @@ def join_words(words: Sequence[str]) -> str:
     return text
 
 
-class WordVocabulary:
+class WordVocabulary(Vocabulary):
     """Whole words, most frequent first (equal counts by alphabet); rarer words are unknown.
 
     The coursework's: lower-cased, minimum frequency 2, built from the training sentences alone.
@@ -96,9 +116,7 @@ class WordVocabulary:
     kind = "words"
 
     def __init__(self, words: Sequence[str], *, lowercase: bool = True) -> None:
-        self.words = _checked_words(words)
-        self.lowercase = lowercase
-        self._ids = {word: i for i, word in enumerate(self.words)}
+        super().__init__(words, lowercase=lowercase)
 
     @classmethod
     def build(
@@ -125,34 +143,19 @@ class WordVocabulary:
             )
         return cls([*MARKERS, *(kept if size is None else kept[: size - FIRST_WORD])], lowercase=lowercase)
 
-    def __len__(self) -> int:
-        return len(self.words)
-
     def tokens(self, sentence: str) -> list[str]:
-        """The words of a sentence as this vocabulary writes them, known or not."""
+        """The words of a sentence, known or not."""
         return split_words(_normalise(sentence, self.lowercase))
 
     def encode(self, sentence: str) -> list[int]:
-        """Ids of the words, without start and end; unknown words become 1."""
         ids = self._ids
         return [ids.get(word, UNK) for word in self.tokens(sentence)]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The sentence that ``ids`` spell; padding, start and end are dropped, an unknown word shows as <unk>."""
-        return join_words([self.words[i] for i in ids if i not in (PAD, SOS, EOS)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything needed to build it again, as JSON values."""
-        return {"kind": self.kind, "lowercase": self.lowercase, "words": list(self.words)}
-
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """The vocabulary that :meth:`to_dict` saved."""
-        _check_saved(saved, cls.kind, {"words": list, "lowercase": bool})
-        return cls(saved["words"], lowercase=saved["lowercase"])
+    def join(self, tokens: Sequence[str]) -> str:
+        return join_words(tokens)
 
 
-class BPEVocabulary:
+class BPEVocabulary(Vocabulary):
     """Byte-pair pieces (Sennrich et al., 2016) learnt by the ``tokenizers`` library; one for both languages or each.
 
     Pieces never cross a blank or a punctuation mark; ``▁`` starts a word, so text comes back exactly (up to
@@ -169,10 +172,8 @@ class BPEVocabulary:
     kind = "bpe"
 
     def __init__(self, words: Sequence[str], merges: Sequence[Sequence[str]], *, lowercase: bool = False) -> None:
-        self.words = _checked_words(words)
-        self.merges = _checked_merges(merges, self.words)
-        self.lowercase = lowercase
-        self._known = set(self.words)
+        super().__init__(words, lowercase=lowercase)
+        self.merges = _checked_merges(merges, self._ids)
         self._tokenizer = _piece_tokenizer(self.words, self.merges)
 
     @classmethod
@@ -206,15 +207,11 @@ class BPEVocabulary:
         blank.train_from_iterator(texts, trainer)
         return cls(*_words_and_merges(blank), lowercase=lowercase)
 
-    def __len__(self) -> int:
-        return len(self.words)
-
     def tokens(self, sentence: str) -> list[str]:
         """The pieces of a sentence; a character never seen in training shows as <unk>."""
         return [self.words[i] for i in self.encode(sentence)]
 
     def encode(self, sentence: str) -> list[int]:
-        """Ids of the pieces, without start and end."""
         ids: list[int] = self._tokenizer.encode(_normalise(sentence, self.lowercase)).ids
         return ids
 
@@ -227,36 +224,29 @@ class BPEVocabulary:
         ('der hund bellt', '☃!')
         """
         text = _normalise(sentence, self.lowercase)
-        unknown = dict.fromkeys(c for c in text if not c.isspace() and c not in self._known)
+        unknown = dict.fromkeys(c for c in text if not c.isspace() and c not in self._ids)
         return " ".join("".join(c for c in text if c not in unknown).split()), "".join(unknown)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text that ``ids`` spell; padding, start and end are dropped."""
-        pieces = "".join(self.words[i] for i in ids if i not in (PAD, SOS, EOS))
-        return " ".join(pieces.replace(_SPACE, " ").split())
+    def join(self, tokens: Sequence[str]) -> str:
+        return " ".join("".join(tokens).replace(_SPACE, " ").split())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything needed to build it again, as JSON values."""
-        merges = [list(pair) for pair in self.merges]
-        return {"kind": self.kind, "lowercase": self.lowercase, "words": list(self.words), "merges": merges}
-
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """The vocabulary that :meth:`to_dict` saved."""
-        _check_saved(saved, cls.kind, {"words": list, "merges": list, "lowercase": bool})
-        return cls(saved["words"], saved["merges"], lowercase=saved["lowercase"])
+        return super().to_dict() | {"merges": [list(pair) for pair in self.merges]}
 
 
-def vocabulary_from_dict(saved: dict[str, Any]) -> WordVocabulary | BPEVocabulary:
+def vocabulary_from_dict(saved: dict[str, Any]) -> Vocabulary:
     """The vocabulary a run saved, whichever kind it is.
 
     >>> vocabulary_from_dict({"kind": "words", "lowercase": True, "words": [*MARKERS, "hund"]}).encode("Hund")
     [4]
     """
     kind = saved.get("kind") if isinstance(saved, dict) else None
-    for known in (WordVocabulary, BPEVocabulary):
-        if kind == known.kind:
-            return known.from_dict(saved)
+    if kind == WordVocabulary.kind:
+        _check_saved(saved, {"words": list, "lowercase": bool})
+        return WordVocabulary(saved["words"], lowercase=saved["lowercase"])
+    if kind == BPEVocabulary.kind:
+        _check_saved(saved, {"words": list, "merges": list, "lowercase": bool})
+        return BPEVocabulary(saved["words"], saved["merges"], lowercase=saved["lowercase"])
     raise InputError(f"A saved vocabulary must say its kind, 'words' or 'bpe'; this one says {kind!r}.")
 
 
@@ -274,20 +264,19 @@ def _checked_words(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def _checked_merges(merges: Sequence[Sequence[str]], words: Sequence[str]) -> list[tuple[str, str]]:
-    known = set(words)
+def _checked_merges(merges: Sequence[Sequence[str]], known: Mapping[str, int]) -> list[tuple[str, str]]:
     for pair in merges:
-        if len(pair) != 2 or not {*pair, "".join(pair)} <= known:
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= known.keys():
             raise InputError(f"A merge joins two pieces of the vocabulary into a third, but {list(pair)} does not.")
     return [(left, right) for left, right in merges]
 
 
-def _check_saved(saved: dict[str, Any], kind: str, fields: dict[str, type]) -> None:
+def _check_saved(saved: dict[str, Any], fields: dict[str, type]) -> None:
     wrong = [name for name, wanted in fields.items() if not isinstance(saved.get(name), wanted)]
-    if saved.get("kind") != kind or wrong:
+    if wrong:
         raise InputError(
-            f"A saved vocabulary of kind {kind!r} needs {', '.join(fields)}; "
-            f"this one has kind {saved.get('kind')!r} and lacks {', '.join(wrong) or 'nothing else'}."
+            f"A saved vocabulary of kind {saved['kind']!r} needs {', '.join(fields)}; "
+            f"this one has kind {saved['kind']!r} and lacks {', '.join(wrong)}."
         )
 
 

@@ -26,8 +26,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from regard.errors import InputError
 from regard.translator.data.batches import Batch
-from regard.translator.data.vocabulary import PAD
-from regard.translator.decoding.translation import TranslationModel, best_tokens
+from regard.translator.data.vocabulary import PAD, SOS
 from regard.translator.models.embeddings import (
     Embedding,
     FrozenEmbedding,
@@ -37,14 +36,42 @@ from regard.translator.models.embeddings import (
     rotate_places,
 )
 from regard.translator.models.losses import fused_agreement, fused_cross_entropy
+from regard.translator.models.translation import TranslationModel, best_tokens
 from regard.translator.runs.settings import Settings
 
 
-class EncoderTranslator(TranslationModel):
+class StateTranslator(TranslationModel):
+    """A model of ours: states, then an ``output`` layer, whose losses never hold all scores."""
+
+    output: Output
+
+    def states(self, batch: Batch) -> Tensor:
+        """What comes before the scores where a token is to be said, one row each: all that training pays for."""
+        raise NotImplementedError
+
+    def labels(self, batch: Batch) -> Tensor:
+        """The tokens to be said there, sentence after sentence."""
+        return batch.labels if self.says_sos else batch.target[:, 1:][batch.target[:, 1:] != PAD]
+
+    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
+        return self.output.loss(self.states(batch), self.labels(batch), smoothing=smoothing)
+
+    def agreeing_loss(self, batch: Batch, *, agreement: float, smoothing: float = 0.0) -> Tensor:
+        states = torch.stack(self.states(batch.twice()).chunk(2))
+        return self.output.agreeing_loss(states, self.labels(batch), agreement=agreement, smoothing=smoothing)
+
+    def token_losses(self, batch: Batch) -> Tensor:
+        losses = F.cross_entropy(self.output(self.states(batch)), self.labels(batch), reduction="none")
+        if self.says_sos:
+            return losses
+        # each sentence begins with a <sos>, which is given
+        return losses.new_zeros(len(batch.labels)).masked_scatter(batch.labels != SOS, losses)
+
+
+class EncoderTranslator(StateTranslator):
     """One encoder layer between an embedding and an output layer, both handed in.
 
-    ``places`` is the longest sentence with its markers. :meth:`forward` gives a score to every word at every place;
-    :meth:`states` is what comes before the scores, at the wanted places only, which is all that training pays for.
+    ``places`` is the longest sentence with its markers. :meth:`forward` gives a score to every word at every place.
     """
 
     def __init__(self, embedding: nn.Module, layer: EncoderLayer, output: Output, *, places: int) -> None:
@@ -61,20 +88,8 @@ class EncoderTranslator(TranslationModel):
         slots, words, allowed = self._slots_and_words(batch.source, batch.target.shape[1])
         return self.layer(slots, words, allowed, wanted=batch.wanted)  # type: ignore[no-any-return]
 
-    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
-        """Mean cross-entropy of the batch's target tokens, <sos> and <eos> included."""
-        return self.output.loss(self.states(batch), batch.labels, smoothing=smoothing)
-
-    def agreeing_loss(self, batch: Batch, *, agreement: float, smoothing: float = 0.0) -> Tensor:
-        states = torch.stack(self.states(batch.twice()).chunk(2))
-        return self.output.agreeing_loss(states, batch.labels, agreement=agreement, smoothing=smoothing)
-
     def scores(self, batch: Batch) -> Tensor:
         return self(batch.source, batch.target.shape[1])  # type: ignore[no-any-return]
-
-    def token_losses(self, batch: Batch) -> Tensor:
-        """-log p of each target token of the batch, sentence after sentence; never smoothed."""
-        return F.cross_entropy(self.output(self.states(batch)), batch.labels, reduction="none")
 
     def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
         """Target ids without markers, and their log-probability, for every row; nothing to search, so no beam."""

@@ -7,18 +7,26 @@ whether the model hides padding or reads it. Whatever it does wrong is said in o
 Its input embedding may be exchanged for pretrained vectors: the table is found by what it does (the gradient of a
 sentence of one word reaches that word's row and no other) or named, by ``REGARD = {"embedding": "words.weight"}``.
 
-This file runs no file: who names one, and loads it, hands an :class:`OwnCode` over
-(:func:`regard.translator.models.own_code.load_code` makes it from ``my.py:NAME``).
+:func:`load_code` makes an :class:`OwnCode` from ``my.py:NAME``; nothing else here runs a file. ``NAME`` may be a class,
+a function that returns a module (or a class), or a module. A class is given every size whose meaning its constructor's
+names tell (:mod:`regard.tracing.constructor_arguments`); a function only those that it has no default for, since it may
+belong to weights of one size. What cannot be guessed is declared in the file, by ``REGARD = {"arguments": {"my_size":
+"width"}, "embedding": "words.weight"}``.
+
+The file is run as your own code, with your rights: only name files that you trust.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import inspect
 import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,11 +34,13 @@ from torch import Tensor, nn
 
 from regard import errors
 from regard.errors import InputError
+from regard.python_files import contain, load_named, neighbours_on_path
+from regard.tracing.constructor_arguments import chosen_arguments, role_of
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import FIRST_WORD, PAD
-from regard.translator.decoding.translation import TranslationModel, best_tokens
 from regard.translator.models.embeddings import FrozenEmbedding, TokenEmbedding, Vectors
 from regard.translator.models.encoder import pad_to_length
+from regard.translator.models.translation import TranslationModel, best_tokens
 from regard.translator.runs.settings import ARGUMENTS, Settings, own_arguments
 
 KIND = "own"  # model.kind of a run whose model is somebody's own
@@ -303,3 +313,99 @@ def describe_error(error: BaseException, path: str) -> str:
     where = os.path.abspath(path)  # as Python calls the file it runs
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     return errors.describe_error(error) + (f" (line {lines[-1]})" if lines else "")
+
+
+LIMIT = 600.0  # seconds that making a model may take, loading its weights included
+
+
+def load_code(spec: str) -> OwnCode:
+    """The model that ``my.py:NAME`` names; its file is run once, now."""
+    path = spec.rpartition(":")[0]
+    with contain(spec, limit=LIMIT):
+        module, thing = load_named(
+            spec, template="regard claims translator --template {path}", like="my.py:TransformerTranslator"
+        )
+    declared = _declared_arguments(getattr(module, "REGARD", {}), spec)
+    table = getattr(module, "REGARD", {}).get("embedding", "")
+    asked_for: set[str] = set()
+    if not (isinstance(thing, nn.Module) or callable(thing)):
+        raise InputError(f"{spec} is a {type(thing).__name__}; name a class, a function that returns a module, or one.")
+
+    def make(sizes: Mapping[str, Any]) -> nn.Module:
+        with contain(spec, limit=LIMIT), neighbours_on_path(path):
+            return _make_module(thing, declared, sizes, spec, asked_for)
+
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    fresh = not isinstance(thing, nn.Module)
+    return OwnCode(name=spec, path=path, digest=digest, make=make, fresh=fresh, table=str(table), asked_for=asked_for)
+
+
+def own_from_class(thing: type[nn.Module], *, table: str = "") -> OwnCode:
+    """A class that was written in a notebook or a session; ``table`` names its input embedding, as REGARD would."""
+    if not (isinstance(thing, type) and issubclass(thing, nn.Module)):
+        raise InputError(f"{thing!r:.60} is no class of torch modules; hand over the class, not a model made from it.")
+    asked_for: set[str] = set()
+    # of its methods, since a notebook's class has no file to read
+    parts = [inspect.getsource(part) for part in vars(thing).values() if inspect.isfunction(part)]
+    return OwnCode(
+        name=thing.__name__,
+        path="",
+        digest=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
+        make=lambda sizes: _make_module(thing, {}, sizes, thing.__name__, asked_for),
+        table=table,
+        asked_for=asked_for,
+    )
+
+
+def _declared_arguments(declared: Any, spec: str) -> dict[str, Any]:
+    arguments = declared.get("arguments", {}) if isinstance(declared, dict) else None
+    if not isinstance(arguments, dict):
+        raise InputError(
+            f'{spec}: REGARD must look like {{"arguments": {{"my_size": "width"}}}}, not {declared!r:.60}.'
+        )
+    return arguments
+
+
+def _make_module(
+    thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str, asked_for: set[str]
+) -> nn.Module:
+    made = thing
+    asked_for.clear()
+    for _ in range(2):  # a function may return a class
+        if not isinstance(made, nn.Module):
+            made = _call_with_sizes(made, declared, sizes, spec, asked_for)
+    if not isinstance(made, nn.Module):
+        kind = "a class" if isinstance(made, type) else f"a {type(made).__name__}"
+        raise InputError(f"{spec} gave {kind}; it must give a torch module that maps ids (N, T) to scores.")
+    return made
+
+
+def _call_with_sizes(
+    thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str, asked_for: set[str]
+) -> Any:
+    if not callable(thing):
+        return thing
+    try:
+        if isinstance(thing, type):
+            chosen, used = chosen_arguments(thing, declared, sizes)
+        else:
+            taken = inspect.signature(thing).parameters
+            chosen, _ = chosen_arguments(thing, {n: role for n, role in declared.items() if n in taken}, sizes)
+            chosen = {n: value for n, value in chosen.items() if n in declared or taken[n].default is taken[n].empty}
+            used = {declared.get(n) or role_of(n) or "": n for n in chosen}
+    except (InputError, ValueError) as error:
+        raise InputError(f"{spec}: {error}") from None
+    given = sizes.get("arguments", {})
+    if strange := [name for name in given if name not in inspect.signature(thing).parameters]:
+        raise InputError(f"{spec} takes no argument {strange[0]!r}, which model.arguments gives; leave it out.")
+    chosen |= given
+    try:
+        made = thing(**chosen)
+        asked_for.update(used)  # a configuration object knows only now what was read from it
+        asked_for.update(f"{ARGUMENTS}{name}" for name in inspect.signature(thing).parameters if not role_of(name))
+        return made
+    except (Exception, SystemExit) as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in chosen.items()) or "nothing"
+        raise InputError(
+            f"{spec} raised {describe_error(error, spec.rpartition(':')[0])} when called with {given}; fix it first."
+        ) from None

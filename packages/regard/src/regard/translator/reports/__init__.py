@@ -21,9 +21,9 @@ from regard.markup import Html, element, join
 from regard.progress import Notify, ignore
 from regard.results import Result
 from regard.translator.data.corpus import Corpus
-from regard.translator.engines.run import load_run
 from regard.translator.models.own_translator import OwnCode
-from regard.translator.reports import tables
+from regard.translator.models.run import load_run
+from regard.translator.reports import pieces
 from regard.translator.reports.run_sections import (
     ScoredRun,
     comparison_paragraph,
@@ -177,10 +177,10 @@ class _Page:
         main = element(
             "main",
             element("h1", self.title),
-            tables.paragraph(self.author, "lead") if self.author else None,
-            *(tables.paragraph(said, "conclusion") for said in concluded),
+            pieces.paragraph(self.author, "lead") if self.author else None,
+            *(pieces.paragraph(said, "conclusion") for said in concluded),
             element("nav", element("ul", *links)) if len(links) > 1 else None,
-            *(tables.paragraph(note, "warn") for note in self.notes),
+            *(pieces.paragraph(note, "warn") for note in self.notes),
             *self.sections,
         )
         made = f"Made by regard {__version__}" + (f" with: {self.command}" if self.command else "")
@@ -277,6 +277,6 @@ def _listing(scored: Sequence[ScoredRun], reason: str) -> Html:
         for s in scored
     ]  # fmt: skip
     return join(
-        tables.paragraph(f"Not compared: {reason}", "warn"),
-        tables.table(["run", "best validation perplexity", "BLEU", "weights"], rows),
+        pieces.paragraph(f"Not compared: {reason}", "warn"),
+        pieces.table(["run", "best validation perplexity", "BLEU", "weights"], rows),
     )

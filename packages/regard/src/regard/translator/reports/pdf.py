@@ -19,9 +19,13 @@ from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
 
-from regard.errors import InputError
-from regard.extras import require
+import matplotlib
+import typst
+from matplotlib.ft2font import FT2Font
 
+from regard.errors import InputError
+
+_FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 _LETTERS = ("Libertinus Serif", "DejaVu Sans")
 _LAST_RESORT = "Last Resort High-Efficiency"
 _PICTURE = re.compile(r"<svg (.*?)</svg>", re.DOTALL)
@@ -33,13 +37,10 @@ _SKIPPED = {"head", "nav", "style", "title"}
 
 def report_pdf(page: str, *, title: str, author: str = "") -> tuple[bytes, list[str]]:
     """The PDF of a report's page, and a note about characters that no font on this machine has."""
-    require("A report as PDF", "typst", "matplotlib", extra="reports")
-    import typst
-
     families, missing = choose_fonts(set(page))
     source = typst_source(page, families, title=title, author=author)
     try:
-        made: bytes = typst.compile(source.encode(), font_paths=typst.Fonts(font_paths=[str(_font_folder())]))
+        made: bytes = typst.compile(source.encode(), font_paths=typst.Fonts(font_paths=[str(_FONTS)]))
     except typst.TypstError as error:
         raise InputError(f"The PDF could not be set ({str(error)[:200]}); write the page with --format html.") from None
     return made, [_missing_note(missing)] if missing else []
@@ -131,7 +132,7 @@ def _literal(text: str) -> str:
 def choose_fonts(characters: set[str]) -> tuple[list[str], list[str]]:
     """The font families that these characters need, in the order in which they are tried; and those that none has."""
     wanted = {c for c in characters if c.isprintable() and not c.isspace()}
-    wanted -= _font_characters(_font_folder() / "DejaVuSans.ttf")
+    wanted -= _font_characters(_FONTS / "DejaVuSans.ttf")
     families = list(_LETTERS)
     for family, path in _other_fonts() if wanted else ():
         if covered := wanted & _font_characters(Path(path)):
@@ -150,8 +151,6 @@ def _missing_note(missing: list[str]) -> str:
 
 def _other_fonts() -> list[tuple[str, str]]:
     """The families of this machine with one file of each, the same order every time."""
-    import typst
-
     held = [font for font in typst.Fonts(include_embedded_fonts=False).fonts() if font.style == "normal" and font.path]
     plainest = sorted(held, key=lambda font: (font.family, abs(font.weight - 400), str(font.path)))
     return [(family, str(path)) for family, path in {font.family: font.path for font in reversed(plainest)}.items()][
@@ -162,15 +161,7 @@ def _other_fonts() -> list[tuple[str, str]]:
 @functools.cache
 def _font_characters(path: Path) -> frozenset[str]:
     """The characters that a font file has."""
-    from matplotlib.ft2font import FT2Font
-
     try:
         return frozenset(map(chr, FT2Font(str(path)).get_charmap()))
     except (OSError, RuntimeError):  # a format that matplotlib does not read
         return frozenset()
-
-
-def _font_folder() -> Path:
-    import matplotlib
-
-    return Path(matplotlib.get_data_path()) / "fonts" / "ttf"

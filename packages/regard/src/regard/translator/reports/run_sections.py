@@ -1,21 +1,25 @@
 """The part of the page about one run: curve, scores, translations, attention, settings, commands.
 
-What the figures of a run or a comparison say, in a paragraph of plain sentences.
+What the figures of a run or a comparison say, in a paragraph of plain sentences; and a translation beside its
+reference, word by word: right, right but elsewhere, wrong, missing.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.markup import Html, element, join
+from regard.markup import Html, element, escape, join
 from regard.progress import duration
 from regard.translator.data.corpus import Pairs
-from regard.translator.engines.run import load_run, uses_search
+from regard.translator.data.vocabulary import split_words
 from regard.translator.models.own_translator import KIND
-from regard.translator.reports import figures, tables
+from regard.translator.models.run import load_run, uses_search
+from regard.translator.reports import pieces
 from regard.translator.runs.records import Record
 from regard.translator.studies.comparison_record import DIGITS, Comparison
 
@@ -42,21 +46,19 @@ def run_section(run: ScoredRun) -> Html:
     r = run.record
     parts = [
         _state(r),
-        tables.paragraph(run_paragraph(run)),
+        pieces.paragraph(run_paragraph(run)),
         _headline(run),
         element("h3", "Learning curve"),
         _curve(r),
     ]
     if run.why_not:
-        parts.append(tables.paragraph(f"Not scored: {run.why_not}", "warn"))
+        parts.append(pieces.paragraph(f"Not scored: {run.why_not}", "warn"))
     if run.scores is not None and run.pairs is not None:
         parts += _scores(run.scores, run.scored_on)
         parts += [
             element("h3", "Translations, from the best to the worst at even distances"),
-            tables.legend(),
-            tables.samples(
-                run.pairs, {"translation": run.scores["translations"]}, lowercase=r.settings.vocabulary.lowercase
-            ),
+            legend(),
+            samples(run.pairs, {"translation": run.scores["translations"]}, lowercase=r.settings.vocabulary.lowercase),
             attention_maps([("", r)], run.pairs),
         ]
     return join(*parts, _data(r), _settings(r), run_commands(r))
@@ -69,7 +71,7 @@ def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: i
     parts = [element("h3", "Attention: which source word (columns) each written word (rows) reads")]
     ours = [(name, record) for name, record in runs if record.settings.model.kind != KIND]
     if len(ours) < len(runs):
-        parts.append(tables.paragraph("A model of one's own does not tell what it read, so no map of it is drawn."))
+        parts.append(pieces.paragraph("A model of one's own does not tell what it read, so no map of it is drawn."))
     opened = [(name, load_run(record.folder)) for name, record in ours]
     for i in order[: sentences if opened else 0]:
         maps = []
@@ -80,11 +82,11 @@ def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: i
                 where = f"layer {layer}, head {head}" if layers > 1 else f"head {head}"
                 title = f"{name + ', ' if name else ''}{where}"
                 table = read.weights[layer, head].tolist()
-                picture = figures.attention_map(table, read.rows, read.columns, title=f"{title}: {pairs.source[i]}")
-                maps.append(element("div", tables.paragraph(title), picture))
+                picture = pieces.attention_map(table, read.rows, read.columns, title=f"{title}: {pairs.source[i]}")
+                maps.append(element("div", pieces.paragraph(title), picture))
         kinds = {run.settings.model.kind for _, run in opened}
         caption = " ".join([pairs.source[i], "Darker is more; every row sums to 1.", *map(_how_to_read, sorted(kinds))])
-        parts.append(tables.figure(element("div", *maps, class_="maps"), caption))
+        parts.append(pieces.figure(element("div", *maps, class_="maps"), caption))
     return join(*parts)
 
 
@@ -103,7 +105,7 @@ def run_commands(r: Record) -> Html:
         f"{again}   # the same run once more",
         f"regard translator score {r.folder}{code}",
     ]
-    return join(element("h3", "Commands"), tables.commands(told))
+    return join(element("h3", "Commands"), pieces.commands(told))
 
 
 def group_table(title: str, groups: list[dict[str, Any]]) -> Html:
@@ -113,7 +115,7 @@ def group_table(title: str, groups: list[dict[str, Any]]) -> Html:
          "-" if g["perplexity"] is None else f"{float(g['perplexity']):.2f}"]
         for g in groups
     ]  # fmt: skip
-    return tables.table([title, *_GROUP_HEAD], rows)
+    return pieces.table([title, *_GROUP_HEAD], rows)
 
 
 def _state(r: Record) -> Html | None:
@@ -121,7 +123,7 @@ def _state(r: Record) -> Html | None:
     if r.finished:
         return None
     cut = " Its log ends in the middle of a line, which is left out." if r.log.cut else ""
-    return tables.paragraph(f"This run is not finished: {len(r.epochs)} of {total} epochs are done.{cut}", "warn")
+    return pieces.paragraph(f"This run is not finished: {len(r.epochs)} of {total} epochs are done.{cut}", "warn")
 
 
 def _headline(run: ScoredRun) -> Html:
@@ -138,15 +140,15 @@ def _headline(run: ScoredRun) -> Html:
             (f"{run.scores['all']['chrf']:.1f}", "chrF"),
         ]
     boxes += [(f"{r.about.get('parameters', 0):,}", "weights"), (duration(r.cpu_seconds), "CPU time of training")]
-    return tables.facts(boxes)
+    return pieces.facts(boxes)
 
 
 def _curve(r: Record) -> Html:
     counting = not uses_search(r.settings)  # the others are given <sos>, and their loss is without it
     lines = [
-        figures.Line(name="validation", y=[e.perplexity if counting else e.perplexity_without_sos for e in r.epochs]),
+        pieces.Line(name="validation", y=[e.perplexity if counting else e.perplexity_without_sos for e in r.epochs]),
         # a run that went wrong may have a loss whose exponential is no float (above e^709)
-        figures.Line(name="training", y=[math.exp(min(e.training_loss, 700)) for e in r.epochs]),
+        pieces.Line(name="training", y=[math.exp(min(e.training_loss, 700)) for e in r.epochs]),
     ]
     inside = "dropout in it"
     if r.settings.training.smoothing > 0:
@@ -155,22 +157,22 @@ def _curve(r: Record) -> Html:
         f"Perplexity {'counting' if counting else 'without'} <sos>, on a logarithmic scale. The training curve is the "
         f"mean over an epoch while the weights change, with {inside}."
     )
-    svg = figures.curves(lines, title=f"Learning curve of {r.name}", x_label="epoch", y_label="perplexity")
-    return tables.figure(svg, caption)
+    svg = pieces.curves(lines, title=f"Learning curve of {r.name}", x_label="epoch", y_label="perplexity")
+    return pieces.figure(svg, caption)
 
 
 def _scores(scores: dict[str, Any], scored_on: str) -> list[Html]:
-    parts = [element("h3", "Scores"), tables.paragraph(f"Scored on {scored_on}, with the best epoch's weights.")]
+    parts = [element("h3", "Scores"), pieces.paragraph(f"Scored on {scored_on}, with the best epoch's weights.")]
     whole = [scores["all"], *([scores["fitting"]] if scores["fitting"]["pairs"] < scores["all"]["pairs"] else [])]
     parts.append(group_table("", whole))
     signatures = f"BLEU {scores['bleu_signature']}; chrF {scores['chrf_signature']}."
-    parts.append(tables.paragraph(signatures, "lead"))
+    parts.append(pieces.paragraph(signatures, "lead"))
     for title, key in (("source length", "by_length"), ("phenomenon", "by_phenomenon")):
         if scores[key]:
-            rows = [(g["name"], [figures.Dot(value=g["bleu"])]) for g in scores[key]]
+            rows = [(g["name"], [pieces.Dot(value=g["bleu"])]) for g in scores[key]]
             pairs = [f"{g['pairs']:,} pairs" for g in scores[key]]
-            svg = figures.dots(rows, title=f"BLEU by {title}", x_label="BLEU", zero=True, note=pairs.__getitem__)
-            parts += [element("h3", f"BLEU by {title}"), tables.figure(svg, ""), group_table(title, scores[key])]
+            svg = pieces.dots(rows, title=f"BLEU by {title}", x_label="BLEU", zero=True, note=pairs.__getitem__)
+            parts += [element("h3", f"BLEU by {title}"), pieces.figure(svg, ""), group_table(title, scores[key])]
     return parts
 
 
@@ -187,9 +189,9 @@ def _data(r: Record) -> Html | None:
     said = [*corpus.get("notes", []), *leaks, *(f"Word vectors of the {v}." for v in vectors)]
     return join(
         element("h3", f"Data: {corpus['name']}, {corpus['source_language']} to {corpus['target_language']}"),
-        tables.table(["split", "pairs", "source tokens", "target tokens", "source types", "target types"], rows),
-        tables.paragraph(" ".join(said) or "No source sentence is in two splits."),
-        tables.paragraph(f"Fingerprint (sha256): {r.about['fingerprint']}", "lead"),
+        pieces.table(["split", "pairs", "source tokens", "target tokens", "source types", "target types"], rows),
+        pieces.paragraph(" ".join(said) or "No source sentence is in two splits."),
+        pieces.paragraph(f"Fingerprint (sha256): {r.about['fingerprint']}", "lead"),
     )
 
 
@@ -197,9 +199,9 @@ def _settings(r: Record) -> Html:
     versions = ", ".join(f"{name} {value}" for name, value in (r.about.get("versions") or {}).items())
     return join(
         element("h3", "Settings"),
-        tables.paragraph("Bold: different from the coursework's defaults.", "lead"),
-        tables.settings_table(r.settings),
-        tables.paragraph(f"Versions: {versions}.", "lead"),
+        pieces.paragraph("Bold: different from the coursework's defaults.", "lead"),
+        pieces.settings_table(r.settings),
+        pieces.paragraph(f"Versions: {versions}.", "lead"),
     )
 
 
@@ -316,3 +318,120 @@ def _best(comparison: Comparison, measure: str, lower: bool) -> str:
 
 def _join_names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+SAMPLES = 10
+
+
+def samples(pairs: Pairs, translations: dict[str, Sequence[str]], *, lowercase: bool) -> Html:
+    """Sentences from the best translated to the worst, at even distances, with errors marked; nothing is hand-picked.
+
+    The first of ``translations`` orders them.
+    """
+    first = next(iter(translations.values()))
+    words = [_words(t, lowercase) for t in pairs.target]
+    quality = [mark(_words(said, lowercase), meant).share for said, meant in zip(first, words, strict=True)]
+    order = sorted(range(len(first)), key=lambda i: (-quality[i], i))
+    count = min(SAMPLES, len(order))
+    chosen = [order[round(k * (len(order) - 1) / max(1, count - 1))] for k in range(count)]
+    return join(*(_sample(pairs, i, words[i], translations, lowercase) for i in dict.fromkeys(chosen)))
+
+
+def legend() -> Html:
+    return Html(
+        '<p><span class="wrong">wrong word</span> &nbsp; <span class="moved">right word, elsewhere</span> &nbsp; '
+        '<span class="missing"><span class="wrong">missing from the translation</span></span> (in the reference)</p>'
+    )
+
+
+def _sample(pairs: Pairs, i: int, meant: list[str], translations: dict[str, Sequence[str]], lowercase: bool) -> Html:
+    marked = {name: mark(_words(said[i], lowercase), meant) for name, said in translations.items()}
+    only = next(iter(marked.values()))
+    labels = element("small", f"({', '.join(sorted(pairs.labels[i]))})") if pairs.labels else None
+    lines: list[tuple[str, object]] = [("source", join(pairs.source[i], labels and Html(" &nbsp; "), labels))]
+    if len(marked) == 1:
+        lines.append(("reference", element("span", as_html(only.reference), class_="missing")))
+        lines.append(("translation", as_html(only.translation)))
+    else:
+        lines.append(("reference", " ".join(meant)))
+        lines += [(name, as_html(m.translation)) for name, m in marked.items()]
+    body = (part for name, text in lines for part in (element("dt", name), element("dd", text)))
+    return element("div", element("dl", *body), class_="sample")
+
+
+def _words(sentence: str, lowercase: bool) -> list[str]:
+    return split_words(sentence.lower() if lowercase else sentence)
+
+
+RIGHT, MOVED, WRONG = "right", "moved", "wrong"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkedWords:
+    """Every word with its mark; for the reference ``wrong`` means missing from the translation."""
+
+    translation: list[tuple[str, str]]
+    reference: list[tuple[str, str]]
+
+    @property
+    def share(self) -> float:
+        """Words in place, of both sentences, as a share: 1 for an exact translation."""
+        words = [*self.translation, *self.reference]
+        return sum(mark == RIGHT for _, mark in words) / max(1, len(words))
+
+
+def mark(translation: Sequence[str], reference: Sequence[str]) -> MarkedWords:
+    """Mark the words of both: the longest common subsequence is right; the same word elsewhere is moved.
+
+    >>> found = mark("the dog sees a man".split(), "the man sees a cat".split())
+    >>> " ".join(f"{word}/{m}" for word, m in found.translation)
+    'the/right dog/wrong sees/right a/right man/moved'
+    >>> found.reference[1], found.reference[4]
+    (('man', 'moved'), ('cat', 'wrong'))
+    """
+    kept = common_subsequence(translation, reference)
+    here, there = {i for i, _ in kept}, {j for _, j in kept}
+    spare_here = Counter(w for i, w in enumerate(translation) if i not in here)
+    spare_there = Counter(w for j, w in enumerate(reference) if j not in there)
+    return MarkedWords(
+        translation=_marks(translation, here, spare_there),
+        reference=_marks(reference, there, spare_here),
+    )
+
+
+def common_subsequence(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of a longest common subsequence, as pairs (place in a, place in b)."""
+    longest = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    # from the end, so that the walk below goes from the beginning; equal words met there always belong to a longest one
+    for i in reversed(range(len(a))):
+        for j in reversed(range(len(b))):
+            match = longest[i + 1][j + 1] + 1 if a[i] == b[j] else 0
+            longest[i][j] = max(match, longest[i + 1][j], longest[i][j + 1])
+    kept, i, j = [], 0, 0
+    while i < len(a) and j < len(b):
+        if a[i] == b[j]:
+            kept.append((i, j))
+            i, j = i + 1, j + 1
+        elif longest[i + 1][j] >= longest[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return kept
+
+
+def as_html(marked: Sequence[tuple[str, str]]) -> Html:
+    """The words with their marks as HTML: looks differ without colour too."""
+    if not marked:
+        return element("span", "(nothing)", class_="nothing")
+    words = (word if what == RIGHT else element("span", word, class_=what) for word, what in marked)
+    return Html(" ".join(map(escape, words)))
+
+
+def _marks(words: Sequence[str], in_place: set[int], spare: Counter[str]) -> list[tuple[str, str]]:
+    marks = []
+    for i, word in enumerate(words):
+        what = RIGHT if i in in_place else MOVED if spare[word] > 0 else WRONG
+        if what == MOVED:
+            spare[word] -= 1
+        marks.append((word, what))
+    return marks

@@ -19,8 +19,19 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import write_file
-from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, read_json, run_folder
-from regard.translator.runs.sealed_files import SealedLines, damage_error, lines_of, read_header
+from regard.translator.runs.files import (
+    BEST,
+    LAST,
+    RUN,
+    SETTINGS,
+    VOCABULARY,
+    SealedLines,
+    damage_error,
+    lines_of,
+    read_header,
+    read_json,
+    run_folder,
+)
 from regard.translator.runs.settings import Settings, load_settings
 from regard.written_numbers import is_finite_number
 
@@ -80,12 +91,10 @@ def read_log(folder: Path) -> Log:
 
 def _read_progress(folder: Path) -> tuple[float, float, bool]:
     """The epochs and steps that a run has done, as its checkpoint says, and whether it has ended."""
-    last = (
-        folder / LAST
-    ).exists()  # else the best weights, as in the package's own run; they say which epoch's they are
-    path = folder / (LAST if last else BEST)
+    last = (folder / LAST).exists()
+    path = folder / (LAST if last else BEST)  # the package's own run has its best weights only, which say their epoch
     facts = read_header(path).facts if path.exists() else {}
-    return _number(facts, "epoch") - last, _number(facts, "step"), last and facts.get("finished") is True
+    return _number(facts, "epoch") - last, _number(facts, "step"), facts.get("finished") is True
 
 
 def _missing(epochs: Mapping[int, Epoch], steps: Mapping[int, float], epochs_done: float, steps_done: float) -> str:
@@ -250,13 +259,8 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the last checkpoint says that all epochs are done; reads the header of the file only.
-
-    A run without its last checkpoint, as the package's own is, has it said by its best.
-    """
-    path = folder / LAST
-    path = path if path.exists() else folder / BEST
-    return path.exists() and bool(read_header(path).facts.get("finished"))
+    """Whether the last checkpoint says that all epochs are done; reads the header of the file only."""
+    return _read_progress(folder)[2]
 
 
 def check_comparable(records: Sequence[Record]) -> None:

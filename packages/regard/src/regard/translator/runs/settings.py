@@ -195,11 +195,15 @@ class Settings:
             parts += [*commented_lines(section), ""]
         return "\n".join(parts)
 
-    def differences(self, other: Settings) -> list[str]:
-        """What differs, each as ``section.key: ours, theirs``; a run may go on on another device."""
+    def unequal_values(self, other: Settings) -> dict[str, tuple[Any, Any]]:
+        """What differs, by ``section.key``: ours and theirs; a run may go on on another device."""
         ours, theirs = _flat(self.to_dict()), _flat(other.to_dict())
-        differing = [key for key in ours if ours[key] != theirs[key] and key != "training.device"]
-        return [f"{key}: {ours[key]!r}, {theirs[key]!r}" for key in differing]
+        both = {key: (value, theirs[key]) for key, value in ours.items() if key != "training.device"}
+        return {key: values for key, values in both.items() if values[0] != values[1]}
+
+    def differences(self, other: Settings) -> list[str]:
+        """The same, each as ``section.key: ours, theirs``."""
+        return [f"{key}: {ours!r}, {theirs!r}" for key, (ours, theirs) in self.unequal_values(other).items()]
 
 
 def load_settings(
@@ -234,23 +238,14 @@ def own_arguments(settings: Settings) -> dict[str, Any]:
     return given
 
 
-def with_new_settings(values: Mapping[str, Any], like: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Sections that an earlier version wrote, with what ``like`` has and they do not: it was at its default then.
+def saved_settings(values: Mapping[str, Any]) -> Settings:
+    """Settings that were saved, perhaps by an earlier version: what it lacked was at its default then.
 
-    What is retired is left out.
-
-    >>> old = {"training": {"epochs": 3, "both_directions": 0}}
-    >>> with_new_settings(old, {"training": {"epochs": 5, "optimiser": "muon"}})
-    {'training': {'optimiser': 'adamw', 'epochs': 3}}
+    >>> saved = saved_settings({"training": {"epochs": 3, "both_directions": 0}}).training  # the second is retired
+    >>> saved.epochs, saved.optimiser
+    (3, 'adamw')
     """
-    defaults = Settings().to_dict()
-    filled = {section: content for section, content in values.items() if section not in _RETIRED}
-    for section, content in like.items():
-        there = values.get(section, {})
-        if isinstance(there, Mapping):  # a damaged file may have anything there, which is then a difference
-            current = {key: value for key, value in there.items() if f"{section}.{key}" not in _RETIRED}
-            filled[section] = {k: defaults[section][k] for k in content if k not in there} | current
-    return filled
+    return _build(values, (), "The saved file of settings")
 
 
 def builtin_configs(folder: str = "configs") -> dict[str, str]:

@@ -51,8 +51,8 @@ from regard.results import Result
 from regard.translator.data.batches import EncodedPairs, encode
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import FIRST_WORD, UNK, BPEVocabulary, Vocabulary, split_words
-from regard.translator.decoding.translation import TranslationModel, device_of
-from regard.translator.engines.run import Run
+from regard.translator.models.run import Run
+from regard.translator.models.translation import TranslationModel, device_of
 from regard.translator.scoring.significance import bleu, chrf
 
 _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source length

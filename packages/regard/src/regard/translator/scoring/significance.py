@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -188,10 +189,8 @@ def _differences(
 ) -> list[BootstrapDifference]:
     drawn = {name: np.mean([run.scores_of_draws(draws) for run in runs], axis=0) for name, runs in systems.items()}
     whole = {name: float(np.mean([run.full_score for run in runs])) for name, runs in systems.items()}
-    names = list(systems)
-    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-    gaps = {(a, b): (whole[b] - whole[a], drawn[b] - drawn[a]) for a, b in pairs}
-    corrected = holm([two_sided_p_value(*gaps[pair]) for pair in pairs])
+    gaps = {(a, b): (whole[b] - whole[a], drawn[b] - drawn[a]) for a, b in combinations(systems, 2)}
+    p_values = [two_sided_p_value(*gap) for gap in gaps.values()]
     return [
         BootstrapDifference(
             measure=measure,
@@ -202,12 +201,12 @@ def _differences(
             difference=gap,
             low=float(np.quantile(sample, (1 - LEVEL) / 2)),
             high=float(np.quantile(sample, (1 + LEVEL) / 2)),
-            p=two_sided_p_value(gap, sample),
+            p=p,
             holm=both,
             sacrebleu_p=sacrebleu_p_value(gap, sample),
-            verdict=verdict(b, gap, two_sided_p_value(gap, sample), both, 1 - LEVEL, len(pairs), lower_is_better),
+            verdict=verdict(b, gap, p, both, len(gaps), lower_is_better),
         )
-        for ((a, b), (gap, sample)), both in zip(gaps.items(), corrected, strict=True)
+        for ((a, b), (gap, sample)), p, both in zip(gaps.items(), p_values, holm(p_values), strict=True)
     ]
 
 
@@ -287,7 +286,7 @@ class Difference:
     verdict: str
 
 
-def t_interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
+def t_interval(values: Sequence[float]) -> Interval:
     """The mean and its t-interval.
 
     >>> round(t_interval([1.0, 2.0, 3.0]).high, 4)  # 2 + 4.3027 / sqrt(3)
@@ -303,7 +302,7 @@ def t_interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     mean = float(x.mean())
     if len(x) == 1:
         return Interval(mean=mean, low=None, high=None, values=x.tolist())
-    half = float(stdtrit(len(x) - 1, (1 + level) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
+    half = float(stdtrit(len(x) - 1, (1 + LEVEL) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
     return Interval(mean=mean, low=mean - half, high=mean + half, values=x.tolist())
 
 
@@ -341,11 +340,10 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def paired_differences(
-    measure: str, values: dict[str, Sequence[float]], *, level: float = LEVEL, lower_is_better: bool = True
+    measure: str, values: dict[str, Sequence[float]], *, lower_is_better: bool = True
 ) -> list[Difference]:
     """Every two entries of ``values`` (a list over the same seeds each), with a verdict that says what is noise."""
-    names = list(values)
-    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    pairs = list(combinations(values, 2))
     gaps = [[y - x for x, y in zip(values[a], values[b], strict=True)] for a, b in pairs]
     raw = [paired_p(gap) for gap in gaps]
     known = [p for p in raw if p is not None]
@@ -355,26 +353,24 @@ def paired_differences(
             measure=measure,
             first=a,
             second=b,
-            interval=t_interval(gap, level=level),
+            interval=t_interval(gap),
             p=p,
             holm=h,
-            verdict=verdict(b, float(np.mean(gap)), p, h, 1 - level, len(pairs), lower_is_better),
+            verdict=verdict(b, float(np.mean(gap)), p, h, len(pairs), lower_is_better),
         )
         for (a, b), gap, p, h in zip(pairs, gaps, raw, corrected, strict=True)
     ]
 
 
-def verdict(
-    second: str, mean: float, p: float | None, corrected: float | None, alarm: float, count: int, lower: bool
-) -> str:
+def verdict(second: str, mean: float, p: float | None, corrected: float | None, count: int, lower: bool) -> str:
     """What a difference of ``mean`` is worth, ``corrected`` for having looked at ``count`` pairs.
 
-    >>> verdict("b", -0.5, 0.01, 0.03, 0.05, 3, lower=True)
+    >>> verdict("b", -0.5, 0.01, 0.03, 3, lower=True)
     'b is better'
     """
     if p is None or corrected is None:
         return "one seed: nothing is known of the noise"
-    if p >= alarm:
+    if p >= 1 - LEVEL:
         return "within noise"
     side = f"{second} is {'better' if (mean < 0) == lower else 'worse'}"
-    return side if corrected < alarm else f"{side}, but not beyond chance among {count} pairs"
+    return side if corrected < 1 - LEVEL else f"{side}, but not beyond chance among {count} pairs"

@@ -39,14 +39,14 @@ from regard.files import create_folder, write_file
 from regard.progress import STOPPING, Notify, duration, ignore
 from regard.translator.data.batches import epoch_plan
 from regard.translator.data.corpus import Corpus, Pairs
-from regard.translator.decoding.translation import device_of
-from regard.translator.engines.run import load_run, uses_search
 from regard.translator.models.embeddings import initial_vectors
 from regard.translator.models.encoder import seed_dropout
 from regard.translator.models.own_translator import KIND, OwnCode
+from regard.translator.models.run import load_run, uses_search
+from regard.translator.models.translation import device_of
 from regard.translator.runs.files import is_begun, json_file, lock_folder
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
-from regard.translator.runs.settings import Settings, with_new_settings
+from regard.translator.runs.settings import Settings, saved_settings
 from regard.translator.scoring.scores import score
 from regard.translator.scoring.significance import SAMPLES, SEED, Bootstrap, check_samples, paired_bootstrap
 from regard.translator.studies.comparison_record import (
@@ -81,7 +81,8 @@ def compare(
     """
     if seeds < 1:
         raise InputError(f"seeds must be 1 or more, not {seeds}; 3 give an interval.")
-    _check_folder(settings, Path(out))
+    if is_begun(folder := Path(out)):  # a folder that cannot be right is refused before minutes of reading
+        _check_plan(read_plan(folder), settings, folder)
     # vectors are read variant by variant: here only the words and the text count, which decide the side of a file
     data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
     variants = read_variants(embeddings, settings, data)
@@ -222,12 +223,6 @@ def evaluation_pairs(corpus: Corpus) -> tuple[Pairs, str]:
     return corpus.validation, f"the validation set of {corpus.name} ({len(corpus.validation):,} pairs)"
 
 
-def _check_folder(settings: Settings, folder: Path) -> None:
-    """Refuse a folder that cannot be right before minutes of reading."""
-    if is_begun(folder):
-        _check_plan(read_plan(folder), settings, folder)
-
-
 def _open(
     folder: Path, base: Settings, variants: Sequence[Variant], seeds: Sequence[int], corpus: Corpus, command: str
 ) -> None:
@@ -259,15 +254,11 @@ def _open(
 
 
 def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
-    ours = settings.to_dict()
-    theirs = with_new_settings(plan["settings"], ours)
-    for section, content in ours.items():
-        for key, value in content.items():
-            if (there := theirs[section][key]) != value and key != "device":
-                raise InputError(
-                    f"{folder} holds a comparison with other settings ({section}.{key}: asked for {value!r}, there "
-                    f"{there!r}); give another --out."
-                )
+    for key, (wanted, there) in settings.unequal_values(saved_settings(plan["settings"])).items():
+        raise InputError(
+            f"{folder} holds a comparison with other settings ({key}: asked for {wanted!r}, there {there!r}); give "
+            "another --out."
+        )
 
 
 def _estimate(
@@ -446,15 +437,18 @@ def _short(part: str) -> str:
     return f"{head}:{stem}"
 
 
-def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6, own: OwnCode | None = None) -> float:
+MEASURED_STEPS = 6
+
+
+def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, own: OwnCode | None = None) -> float:
     """CPU-seconds that all epochs of ``settings`` will take on this machine, to within a quarter or so.
 
-    ``steps`` batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
+    Some batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
     taken to cost a third of a training step for each batch. Nothing of it is kept.
     """
     s = settings.training
     batches = epoch_plan(data.train, settings, 1)
-    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
+    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, MEASURED_STEPS).astype(int)]
     with deterministic_algorithms(s.threads):
         model = first_model(settings, data, own)
         device = device_of(model)

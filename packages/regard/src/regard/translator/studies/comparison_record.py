@@ -123,7 +123,7 @@ class Comparison(Result):
 
     def __str__(self) -> str:
         parts = [_heading(self), _table(self), *self.notes]
-        if self.differences:
+        if self.differences and len(self.seeds) > 1:  # of one seed the notes say what that is worth
             parts += ["", "Differences, paired by seed (95 % intervals; + means the second has more):", _pairs(self)]
         if self.bootstrap is not None:
             parts += ["", self.bootstrap.table()]
@@ -289,12 +289,11 @@ def _heading(comparison: Comparison) -> str:
 
 def _table(comparison: Comparison) -> str:
     columns = ["validation perplexity", "perplexity", NLL, "BLEU", "chrF"]
-    rows = [[e.name, *(_cell(e, name) for name in columns)] for e in comparison.entries]
+    rows = [
+        [e.name, *(e.measures[m].text(DIGITS.get(m, 2)) if m in e.measures else "-" for m in columns)]
+        for e in comparison.entries
+    ]
     return align_columns([["", *columns], *rows])
-
-
-def _cell(entry: Entry, measure: str) -> str:
-    return entry.measures[measure].text(DIGITS.get(measure, 2)) if measure in entry.measures else "-"
 
 
 def _pairs(comparison: Comparison) -> str:

@@ -31,19 +31,11 @@ from regard.progress import duration
 from regard.results import Result
 from regard.strict_json import parse_json
 from regard.terminal import align_columns
-from regard.translator.runs.files import explain_errors, is_begun, json_file, read_description
+from regard.translator.runs.files import TRIALS, explain_errors, is_begun, json_file, read_description
 from regard.translator.runs.records import read_log
-from regard.translator.runs.settings import ARGUMENTS, Settings, with_new_settings
+from regard.translator.runs.settings import ARGUMENTS, Settings, saved_settings
 from regard.translator.studies.comparison_record import Comparison, read_comparison
 from regard.translator.studies.space import Range, Space, change, value_of, with_values
-from regard.translator.studies.storage import (
-    REASON,
-    TRIALS,
-    earlier_numbers,
-    is_interrupted,
-    open_storage,
-    replaced_numbers,
-)
 
 if TYPE_CHECKING:
     import optuna
@@ -119,8 +111,12 @@ def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
 
 
 def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
-    settings = _saved_settings(about)
-    space = _saved_space(about)
+    require("A search", "optuna")
+    from regard.translator.studies.storage import open_storage
+
+    settings = saved_settings(about["settings"])
+    entries = {k: v if isinstance(v, list) else Range(**v) for k, v in about["space"].items()}
+    space = Space(name=about["name"], entries=entries)
     with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.explain_errors():
         trials = read_trials(folder, shared.open())
     judged = [t for t in trials if t.perplexity is not None]
@@ -159,11 +155,9 @@ def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """What a study differs in, or nothing."""
     named = {"settings": "other settings", "space": "another search space", "pruner": "another pruner"}
     named |= {"seed": "another seed", "fingerprint": "other data than there is now", "code": "another file of yours"}
-    if isinstance(there := theirs.get("settings"), dict) and "settings" in ours:
-        there = with_new_settings(there, ours["settings"])
-        if "device" in ours["settings"].get("training", {}) and isinstance(there.get("training"), dict):
-            there["training"]["device"] = ours["settings"]["training"]["device"]  # a study may go on on another
-        theirs = theirs | {"settings": there}
+    there = theirs.get("settings")
+    if isinstance(there, dict) and not saved_settings(ours["settings"]).unequal_values(saved_settings(there)):
+        theirs = theirs | {"settings": ours["settings"]}
     return next((what for key, what in named.items() if key in ours and theirs.get(key) != ours[key]), "")
 
 
@@ -188,16 +182,6 @@ def read_about(folder: Path) -> dict[str, Any]:
     return read_description(folder / STUDY, "a study", wanted, otherwise="give another --out")
 
 
-def _saved_settings(about: dict[str, Any]) -> Settings:
-    changes = [change(f"{s}.{k}", v) for s, content in about["settings"].items() for k, v in content.items()]
-    return Settings().with_changes(changes)
-
-
-def _saved_space(about: dict[str, Any]) -> Space:
-    entries = {k: v if isinstance(v, list) else Range(**v) for k, v in about["space"].items()}
-    return Space(name=about["name"], entries=entries)
-
-
 def is_confirmed(folder: Path) -> bool:
     """Whether a score of the test set exists."""
     return any((folder / CONFIRM / "scores").glob("*.json"))
@@ -205,6 +189,8 @@ def is_confirmed(folder: Path) -> bool:
 
 def read_trials(folder: Path, study: optuna.Study) -> list[Trial]:
     """Every trial that was begun; one that was tried again once, under its last number."""
+    from regard.translator.studies.storage import earlier_numbers, replaced_numbers
+
     trials = study.get_trials(deepcopy=False)
     again = replaced_numbers(trials)
     begun = [t for t in trials if t.number not in again and (t.state.name != "WAITING" or earlier_numbers(t))]
@@ -235,6 +221,8 @@ def best_trial(trials: Sequence[Trial], folder: Path) -> Trial:
 
 
 def _trial(folder: Path, frozen: Any) -> Trial:
+    from regard.translator.studies.storage import REASON, is_interrupted
+
     epochs = read_log(trial_folder(folder, frozen.number)).epochs
     curve = [frozen.intermediate_values[e] for e in sorted(frozen.intermediate_values)]
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
@@ -286,7 +274,7 @@ def _importance_table(importance: Sequence[Importance]) -> str:
 
 
 FEWEST = 8  # trials; below this a forest sees nothing
-_SHUFFLES = 5
+_SHUFFLES, _RESAMPLES = 5, 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,9 +291,6 @@ def importances(
     space: Space,
     tried: Sequence[Mapping[str, Any]],
     perplexities: Sequence[float],
-    *,
-    seed: int = 0,
-    resamples: int = 60,
 ) -> list[Importance]:
     """The importance of every setting of ``space``, most important first; nothing where there are too few trials."""
     y = np.log(np.asarray(perplexities, dtype=np.float64))
@@ -313,8 +298,8 @@ def importances(
         return []
     names = [key for key, entry in space.entries.items() if not (isinstance(entry, list) and len(entry) == 1)]
     columns = [_columns(space.entries[key], [t[key] for t in tried]) for key in names]
-    draw = np.random.default_rng(seed)
-    shares = [s for _ in range(resamples) if (s := _fit_resample(columns, y, draw)) is not None]
+    draw = np.random.default_rng(0)
+    shares = [s for _ in range(_RESAMPLES) if (s := _fit_resample(columns, y, draw)) is not None]
     low, high = np.quantile(shares, [0.05, 0.95], axis=0)
     mean = np.mean(shares, axis=0)
     rows = [

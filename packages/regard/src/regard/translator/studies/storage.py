@@ -32,19 +32,21 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import optuna
+import sqlalchemy
+from optuna.storages import JournalStorage, RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
+from optuna.storages.journal import BaseJournalBackend
 
 from regard.errors import InputError
-from regard.extras import require
 from regard.files import Lock
-from regard.translator.runs.sealed_files import SealedLines, damage_error, missing_digest_note
+from regard.translator.runs.files import TRIALS, SealedLines, damage_error, missing_digest_note
 
-if TYPE_CHECKING:
-    import optuna
-    from sqlalchemy import URL
-
-
-JOURNAL, LOCKS, TRIALS = "journal.jsonl", "locks", "trials"
+optuna.logging.set_verbosity(optuna.logging.CRITICAL)  # what went wrong is said by us, once
+JOURNAL, LOCKS, REASON = "journal.jsonl", "locks", "reason"
+# what is raised when a database does not answer
+STORAGE_ERRORS = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
 
 
 class Storage(ABC):
@@ -97,7 +99,6 @@ class JournalFile(Storage):
         self.lines, self.cut = SealedLines(self.path), False
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
-        optuna = import_optuna()
         if not create and not self.path.exists():
             raise InputError(f"The study in {self.folder} has no trial yet; give its tune command again.")
         begun = [int(run.name) for run in (self.folder / TRIALS).glob("[0-9]*") if run.name.isdecimal()]
@@ -106,8 +107,8 @@ class JournalFile(Storage):
             with self._lock("journal") if create else contextlib.nullcontext():
                 self.lines.read()
             self.cut = self.cut or self.lines.cut
-            storage = optuna.storages.JournalStorage(_backend(self.lines, self._lock("journal")))
-            study = load_study(optuna, storage, "study", create, pruner)
+            storage = JournalStorage(SealedJournal(self.lines, self._lock("journal")))
+            study = load_study(storage, "study", create, pruner)
             if (last := max(begun, default=-1)) >= len(study.get_trials(deepcopy=False)):
                 raise ValueError(f"trial {last} is missing, whose run is there")
             return study
@@ -126,11 +127,10 @@ class JournalFile(Storage):
             yield
 
     def fail_dead_trials(self, study: optuna.Study) -> None:
-        failed = import_optuna().trial.TrialState.FAIL
         for trial in study.get_trials(deepcopy=False):
             lock = self._lock(f"{trial.number:04d}")
             if trial.state.name == "RUNNING" and lock.acquire(wait=False):  # claims are exclusive, so it was nobody's
-                study.tell(trial.number, state=failed)
+                study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
                 lock.release()
 
     @contextlib.contextmanager
@@ -151,19 +151,18 @@ class JournalFile(Storage):
         return Lock(self.folder / LOCKS / name)
 
 
-def _backend(lines: SealedLines, lock: Lock) -> Any:
+class SealedJournal(BaseJournalBackend):  # type: ignore[misc]
     """The journal for Optuna: sealed lines, written by one process at a time."""
-    from optuna.storages.journal import BaseJournalBackend
 
-    class SealedJournal(BaseJournalBackend):  # type: ignore[misc]
-        def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
-            return lines.read()[log_number_from:]
+    def __init__(self, lines: SealedLines, lock: Lock) -> None:
+        self.lines, self.lock = lines, lock
 
-        def append_logs(self, logs: list[dict[str, Any]]) -> None:
-            with lock:
-                lines.append(logs)
+    def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
+        return self.lines.read()[log_number_from:]
 
-    return SealedJournal()
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        with self.lock:
+            self.lines.append(logs)
 
 
 def open_storage(folder: Path, url: str | None) -> Storage:
@@ -184,15 +183,7 @@ def without_password(text: str) -> str:
     return re.sub(r"(\bpassword=)[^&\s'\"]*", r"\1", re.sub(r"(://[^:@/\s]*):[^@\s]*@([^/?\s]*@)?", r"\1@", text))
 
 
-def import_optuna() -> Any:
-    require("A search", "optuna")
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)  # what went wrong is said by us, once
-    return optuna
-
-
-def load_study(optuna: Any, storage: Any, name: str, create: bool, pruner: Any) -> Any:
+def load_study(storage: Any, name: str, create: bool, pruner: Any) -> Any:
     if create:
         return optuna.create_study(
             storage=storage, study_name=name, direction="minimize", load_if_exists=True, pruner=pruner
@@ -200,15 +191,10 @@ def load_study(optuna: Any, storage: Any, name: str, create: bool, pruner: Any) 
     return optuna.load_study(storage=storage, study_name=name)
 
 
-REASON = "reason"
-
-
 def retry_callback() -> Any:
     """What puts a trial that was interrupted back into the queue, as often as it takes."""
-    import optuna
-
     with silence_warnings():
-        return optuna.storages.RetryHeartbeatStaleTrialCallback()
+        return RetryHeartbeatStaleTrialCallback()
 
 
 def retry_interrupted(study: optuna.Study) -> None:
@@ -227,10 +213,8 @@ def is_interrupted(trial: Any) -> bool:
 
 def earlier_numbers(trial: Any) -> list[int]:
     """The numbers that a trial had when it was interrupted, the first one first; none for one that never was."""
-    import optuna
-
     with silence_warnings():
-        return list(optuna.storages.RetryHeartbeatStaleTrialCallback.retry_history(trial))
+        return list(RetryHeartbeatStaleTrialCallback.retry_history(trial))
 
 
 def replaced_numbers(trials: Sequence[Any]) -> set[int]:
@@ -270,22 +254,25 @@ class Postgres(Storage):
     """A study in a PostgreSQL database, under the name of its folder."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        from sqlalchemy import create_engine
-
         parsed = _parse_address(url)
         self.url = parsed.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # a template
         self.shown, self.name = without_password(url), folder.name
         self.place = f"{socket.gethostname()} {folder.absolute()}"
-        self.engine = create_engine(parsed, **_ENGINE)
+        self.engine = sqlalchemy.create_engine(parsed, **_ENGINE)
         self.storage: Any = None
         self._check_connection()
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
-        optuna = import_optuna()
         with self.explain_errors(), self._transaction_lock("tables"), silence_warnings():
             try:
-                self.storage = _storage(self.url)
-                return load_study(optuna, self.storage, self.name, create, pruner)
+                self.storage = PatientStorage(
+                    self.url,
+                    engine_kwargs=_ENGINE,
+                    heartbeat_interval=HEARTBEAT,
+                    grace_period=GRACE,
+                    heartbeat_stale_trial_callback=retry_callback(),
+                )
+                return load_study(self.storage, self.name, create, pruner)
             except RuntimeError as error:  # tables of another version of Optuna
                 reason = str(error).splitlines()[0]
                 raise InputError(f"The storage {self.shown} cannot be used: {reason} Give another database.") from None
@@ -301,15 +288,13 @@ class Postgres(Storage):
 
     def fail_dead_trials(self, study: optuna.Study) -> None:
         with silence_warnings():
-            import_optuna().storages.fail_stale_trials(study)
+            fail_stale_trials(study)
 
     @contextlib.contextmanager
     def claim_confirmation(self) -> Iterator[bool]:
-        from sqlalchemy import text
-
         with self.engine.connect() as connection:
             key = {"key": _key(f"confirm {self.name}")}
-            got = bool(connection.execute(text("SELECT pg_try_advisory_lock(:key)"), key).scalar())
+            got = bool(connection.execute(sqlalchemy.text("SELECT pg_try_advisory_lock(:key)"), key).scalar())
             connection.commit()  # a lock of the session, which ends with the process
             try:
                 yield got
@@ -327,7 +312,7 @@ class Postgres(Storage):
     def wait_if_away(self) -> Iterator[None]:
         try:
             yield
-        except storage_errors():
+        except STORAGE_ERRORS:
             self._wait()
 
     def _wait(self) -> None:
@@ -345,60 +330,34 @@ class Postgres(Storage):
         """The database's errors as one sentence."""
         try:
             yield
-        except storage_errors() as error:
+        except STORAGE_ERRORS as error:
             raise InputError(
                 f"The storage {self.shown} does not answer ({_reason(error)}); no finished trial is lost: check the "
                 "address, the user and the password (PGPASSWORD or ~/.pgpass), then give the same command again."
             ) from None
 
     def _check_connection(self) -> None:
-        from sqlalchemy import text
-
         with self.explain_errors(), self.engine.connect() as connection:
-            connection.execute(text("SELECT 1"))
+            connection.execute(sqlalchemy.text("SELECT 1"))
 
     @contextlib.contextmanager
     def _transaction_lock(self, name: str) -> Iterator[None]:
-        from sqlalchemy import text
-
         # of the transaction, so that a worker that is killed inside lets go of it
         with self.engine.begin() as connection:
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _key(name)})
+            connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _key(name)})
             yield
 
 
-def _storage(url: str) -> Any:
+class PatientStorage(RDBStorage):  # type: ignore[misc]
     """Optuna's storage, which survives a database that is away for a moment."""
-    optuna = import_optuna()
 
-    class PatientStorage(optuna.storages.RDBStorage):  # type: ignore[misc, name-defined]
-        def record_heartbeat(self, trial_id: int) -> None:
-            with contextlib.suppress(*storage_errors()):  # it may answer again the next time
-                super().record_heartbeat(trial_id)
-
-    return PatientStorage(
-        url,
-        engine_kwargs=_ENGINE,
-        heartbeat_interval=HEARTBEAT,
-        grace_period=GRACE,
-        heartbeat_stale_trial_callback=retry_callback(),
-    )
+    def record_heartbeat(self, trial_id: int) -> None:
+        with contextlib.suppress(*STORAGE_ERRORS):  # it may answer again the next time
+            super().record_heartbeat(trial_id)
 
 
-def storage_errors() -> tuple[type[Exception], ...]:
-    """What is raised when a database does not answer."""
-    optuna = import_optuna()
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return SQLAlchemyError, optuna.exceptions.StorageInternalError
-
-
-def _parse_address(url: str) -> URL:
+def _parse_address(url: str) -> sqlalchemy.URL:
     """The address for SQLAlchemy, or one sentence about what is wrong with it."""
-    import_optuna()
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
         named = f"one of {scheme}" if re.fullmatch(r"[\w+.-]+", scheme) else "something else"
@@ -407,8 +366,8 @@ def _parse_address(url: str) -> URL:
         import psycopg  # noqa: F401
     except ImportError:
         raise InputError("A PostgreSQL storage needs its driver: pip install 'regard[postgres]'.") from None
-    with contextlib.suppress(ArgumentError, ValueError):
-        parsed = make_url(url).set(drivername="postgresql+psycopg")
+    with contextlib.suppress(sqlalchemy.exc.ArgumentError, ValueError):
+        parsed = sqlalchemy.make_url(url).set(drivername="postgresql+psycopg")
         if not re.search(r"[][@\s]", parsed.host or "") and (parsed.port or 0) < 2**16:
             return parsed
     raise InputError(

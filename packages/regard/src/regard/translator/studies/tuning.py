@@ -33,7 +33,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import optuna
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import Lock
@@ -71,9 +73,6 @@ from regard.translator.studies.storage import (
 )
 from regard.translator.training.loop import Step, Watch, first_model, train
 from regard.translator.training.preparation import PreparedData, prepare
-
-if TYPE_CHECKING:
-    import optuna
 
 T = TypeVar("T")
 
@@ -219,8 +218,6 @@ class _Search:
 
     def _fail_own_trial(self) -> None:
         """Where the storage was away at the end of this worker's trial, the trial still seems to run."""
-        import optuna
-
         if any(t.number == self.number and t.state.name == "RUNNING" for t in self.study.get_trials(deepcopy=False)):
             self.study.tell(self.number, state=optuna.trial.TrialState.FAIL)
 
@@ -287,8 +284,6 @@ class _Search:
         return run
 
     def _perplexity(self, trial: optuna.Trial, params: dict[str, Any], run: Path) -> float:
-        import optuna
-
         with _failing_alone():
             settings = with_values(self.settings, params)
 
@@ -308,7 +303,8 @@ class _Search:
         for epoch in read_log(run).epochs:  # of a trial that was interrupted
             watch(epoch)
         if not is_finished(run):
-            data = self._prepare_data(settings)
+            learned = settings.embedding.source == settings.embedding.target == "learned"
+            data = self.data if learned else prepare(settings, self.data.corpus)
             if self.own is not None:
                 with _failing_alone():
                     first_model(settings, data, self.own)
@@ -327,11 +323,6 @@ class _Search:
             self.taken = True
             raise _TrialTakenError
 
-    def _prepare_data(self, settings: Settings) -> PreparedData:
-        if settings.embedding.source == settings.embedding.target == "learned":
-            return self.data
-        return prepare(settings, self.data.corpus)
-
     def _suggest(self, trial: optuna.Trial, place: int, key: str, entry: list[Any] | Range) -> Any:
         self._seed(place, key)
         if isinstance(entry, list):
@@ -344,8 +335,6 @@ class _Search:
 
     def _seed(self, number: int, key: str, *, alone: bool = True) -> None:
         """A sampler whose draws depend on the seed, the trial and the setting: nothing to save, nothing to lose."""
-        import optuna
-
         # not Python's hash, which differs between processes
         mixed = zlib.crc32(f"{self.seed} {number} {key}".encode())
         self.study.sampler = optuna.samplers.TPESampler(
@@ -426,8 +415,6 @@ def first_tries(settings: Settings, space: Space, trials: int, earlier: Tuning |
 
 
 def _pruner(kind: str, epochs: int) -> Any:
-    import optuna
-
     if kind == "median":
         return optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=max(2, epochs // 3))
     if kind == "hyperband":

@@ -26,19 +26,22 @@ from regard.files import create_folder, write_file
 from regard.progress import Notify, ignore
 from regard.results import Result
 from regard.translator.data.batches import Batch, epoch_plan
-from regard.translator.decoding.translation import TranslationModel, device_of
-from regard.translator.engines.run import load_run
-from regard.translator.models.checkpoint_tensors import (
+from regard.translator.models.encoder import build_model, seed_dropout
+from regard.translator.models.own_translator import OwnCode, OwnTranslator, build_own
+from regard.translator.models.run import load_run
+from regard.translator.models.translation import TranslationModel, device_of
+from regard.translator.models.weights import (
     Average,
+    check_size,
+    choose_device,
+    count_parameters,
     model_tensors,
     optimiser_tensors,
+    put_on_device,
     restore,
     write_weights,
 )
-from regard.translator.models.device import check_size, choose_device, count_parameters, put_on_device
-from regard.translator.models.encoder import build_model, seed_dropout
-from regard.translator.models.own_translator import OwnCode, OwnTranslator, build_own
-from regard.translator.runs.files import BEST, LAST, USUAL, lock_folder
+from regard.translator.runs.files import BEST, LAST, USUAL, Header, damage_error, lock_folder, missing_digest_note
 from regard.translator.runs.records import (
     LOG,
     LOG_EVERY,
@@ -51,7 +54,6 @@ from regard.translator.runs.records import (
     rewind_log,
     whole_number,
 )
-from regard.translator.runs.sealed_files import Header, damage_error, missing_digest_note
 from regard.translator.runs.settings import Settings, TrainingSettings
 from regard.translator.scoring.scores import perplexity
 from regard.translator.training.optimisers import build_optimiser

@@ -20,12 +20,11 @@ from regard.translator.data.batches import EncodedPairs, encode
 from regard.translator.data.corpus import Corpus, load_corpus
 from regard.translator.data.sources import TEST, TRAIN, VALIDATION, Pairs
 from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary, encode_sources, without_unknown
-from regard.translator.decoding.confidence import Baseline, mean_probability
-from regard.translator.decoding.translation import TranslationModel, translate_ids
-from regard.translator.engines.run import Run
-from regard.translator.models.device import choose_device, count_parameters
 from regard.translator.models.embeddings import Vectors, initial_vectors
 from regard.translator.models.own_translator import KIND, OwnCode, OwnTranslator, build_own
+from regard.translator.models.run import Run
+from regard.translator.models.translation import Baseline, TranslationModel, mean_probability, translate_ids
+from regard.translator.models.weights import choose_device, count_parameters
 from regard.translator.runs.files import RUN, SETTINGS, VOCABULARY, json_file
 from regard.translator.runs.records import is_finished, read_about
 from regard.translator.runs.settings import Settings, load_settings

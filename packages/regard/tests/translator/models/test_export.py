@@ -16,11 +16,11 @@ from regard.files import create_folder
 from regard.translator.data.batches import Batch
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
-from regard.translator.decoding.translation import translate_ids
-from regard.translator.engines.export import ABOUT, Engine, export, fingerprint, open_engine
-from regard.translator.engines.run import Run, load_run
-from regard.translator.models.checkpoint_tensors import model_tensors, write_weights
 from regard.translator.models.encoder import VectorOutput, build_model
+from regard.translator.models.export import ABOUT, Engine, export, fingerprint, open_engine
+from regard.translator.models.run import Run, load_run
+from regard.translator.models.translation import translate_ids
+from regard.translator.models.weights import model_tensors, write_weights
 from regard.translator.runs.files import read_json
 from regard.translator.scoring.scores import score
 from regard.translator.training.loop import train

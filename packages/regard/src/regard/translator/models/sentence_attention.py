@@ -1,4 +1,4 @@
-"""What a trained model reads of a sentence while it says its translation: in torch or, where that is not there, NumPy.
+"""What a trained model reads of a sentence while it says its translation.
 
 An encoder-decoder's sentence with the package's own attention, in NumPy float64: no torch, so it answers at once.
 
@@ -18,7 +18,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +30,8 @@ from regard.positions import sinusoidal
 from regard.results import Result
 from regard.strict_json import parse_json
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary, encode_sources, read_vocabularies
-from regard.translator.runs.files import BEST, SETTINGS
-from regard.translator.runs.sealed_files import read_checkpoint
+from regard.translator.runs.files import BEST, SETTINGS, read_checkpoint
 from regard.translator.runs.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from regard.translator.decoding.translation import TranslationModel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,33 +61,6 @@ class SentenceAttention(Result):
         return f"{self.target}\nMost read, on average over {shape}: {', '.join(most)}."
 
 
-def sentence_attention(
-    model: TranslationModel, ids: list[int], *, sentence: str, words: tuple[Vocabulary, Vocabulary], cut: bool
-) -> SentenceAttention:
-    """The greedy translation of one sentence, given as ids with markers, and what each token of it read.
-
-    ``words`` are the source's and the target's vocabulary.
-    """
-    import torch
-
-    source = torch.tensor([ids]).to(next(model.parameters()).device)
-    model.eval()
-    with torch.no_grad():
-        ((written, log_probability),) = model.translate(source)
-        weights = model.attention(source)[0]
-    # Where a model has no place left for <eos>, the table ends with its last word.
-    rows = ["<sos>", *(words[1].words[i] for i in written), "<eos>"][: weights.shape[2]]
-    return SentenceAttention(
-        source=sentence,
-        target=words[1].decode(written),
-        log_probability=log_probability,
-        cut=cut,
-        columns=[words[0].words[i] for i in ids],
-        rows=rows,
-        weights=weights[:, :, : len(rows), : len(ids)].cpu().numpy(),
-    )
-
-
 NORM = 1e-5  # added to the variance, as torch does
 
 
@@ -106,7 +74,7 @@ class NumpyRun:
     weights: dict[str, Float]  # matrices as torch stores them: they multiply from the left
 
     def attention(self, sentence: str, *, cut: bool = False) -> SentenceAttention:
-        """The same as :meth:`regard.translator.engines.run.Run.attention`."""
+        """The same as :meth:`regard.translator.models.run.Run.attention`."""
         longest = self.settings.data.longest
         (ids,), shortened = encode_sources([sentence], self.source, longest=longest, cut=cut)
         read = self._encode(ids)

@@ -10,7 +10,7 @@ import pytest
 from regard.errors import InputError
 from regard.translator import load_run
 from regard.translator.data.sources import fresh_pairs
-from regard.translator.decoding.sentence_attention import load_numpy_run
+from regard.translator.models.sentence_attention import load_numpy_run
 from regard.translator.runs.files import FOLDER
 
 ROUNDING = 2e-5  # float32 through some hundred products and sums, several tokens added up; 3e-6 was seen

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
-from regard.translator.decoding.translation import POWER, beam_search, greedy, translate_ids
 from regard.translator.models.encoder import build_model
-from regard.translator.models.encoder_decoder import EncoderDecoder, PartialTranslations
+from regard.translator.models.encoder_decoder import POWER, EncoderDecoder, PartialTranslations, beam_search, greedy
+from regard.translator.models.translation import translate_ids
 from regard.translator.runs.settings import Settings
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs

@@ -1,4 +1,6 @@
-"""Pictures as SVG text, drawn by hand: curves, dots with intervals, points, and maps of attention.
+"""Pieces of a page: pictures as SVG text, drawn by hand, and the tables, boxes and paragraphs around them.
+
+The pictures are curves, dots with intervals, points, and maps of attention.
 
 Colours are Okabe and Ito's, safe for colour-blind eyes; lines differ in their dashes too, so a grey print is readable.
 Every picture scales with the page and has a title that screen readers say.
@@ -9,9 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from regard.markup import Html, element, escape
+from regard.markup import Html, element, escape, join
 from regard.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from regard.translator.runs.settings import Settings
+from regard.translator.scoring.significance import Interval
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, "#555555")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "5 5", "1 4", "12 4")
@@ -338,3 +343,66 @@ def _blue(weight: float) -> str:
     share = min(max(weight, 0.0), 1.0) ** 0.7
     ends = ((247, 250, 253), (0, 54, 107))
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(*ends, strict=True))
+
+
+_SHORT = 14  # rows that stay on one printed page
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 1, chosen: int | None = None) -> Html:
+    """A table; columns from ``numbers`` on are numbers."""
+    kinds = [None if i < numbers else "n" for i in range(len(head))]
+    top = [element("th", text, class_=kind) if text else element("td") for text, kind in zip(head, kinds, strict=True)]
+    body = [
+        element(
+            "tr",
+            *(element("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)),
+            class_="chosen" if number == chosen else None,
+        )
+        for number, row in enumerate(rows)
+    ]
+    parts = element("thead", element("tr", *top)), element("tbody", *body)
+    whole = element("table", *parts, class_="short" if len(rows) <= _SHORT else None)
+    return element("div", whole, class_="scroll", tabindex=0, role="group", aria_label="Table")
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> Html:
+    """Boxes with a big number and what it is."""
+    return element("div", *(element("div", element("b", v), element("span", k)) for v, k in pairs), class_="facts")
+
+
+def interval(given: Interval, digits: int = 2) -> Html:
+    """A mean and, smaller, its interval."""
+    mean, _, span = given.text(digits).partition(" ")
+    return join(mean, " ", element("small", span)) if span else escape(mean)
+
+
+def figure(picture: Html, caption: str) -> Html:
+    return element("figure", picture, element("figcaption", caption))
+
+
+def paragraph(text: str, kind: str | None = None) -> Html:
+    return element("p", text, class_=kind)
+
+
+def commands(lines: Sequence[str]) -> Html:
+    return element("pre", "\n".join(line for line in lines if line))
+
+
+def settings_table(settings: Settings) -> Html:
+    """Every setting, section by section; what differs from the coursework's defaults is bold."""
+    default = Settings().to_dict()
+    parts = []
+    for section, content in settings.to_dict().items():
+        rows = (_setting(key, value, default[section][key]) for key, value in content.items())
+        parts.append(element("div", element("b", f"[{section}]"), element("table", element("tbody", *rows))))
+    return element("div", *parts, class_="settings")
+
+
+def _setting(key: str, value: Any, default: Any) -> Html:
+    shown = str(value).lower() if isinstance(value, bool) else str(value) or "(empty)"
+    return element("tr", element("td", key), element("td", bold_if(value != default, shown)))
+
+
+def bold_if(differs: bool, text: str) -> Html:
+    """A value that differs from the one it is compared with, in bold."""
+    return element("b", text) if differs else escape(text)

@@ -19,8 +19,8 @@ from regard.translator.data.vocabulary import (
     encode_sources,
     without_unknown,
 )
-from regard.translator.decoding.translation import best_tokens, translate_ids
 from regard.translator.models.encoder import build_model
+from regard.translator.models.translation import best_tokens, translate_ids
 from regard.translator.runs.settings import Settings
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
-from regard.translator.decoding import confidence as module
-from regard.translator.decoding.confidence import UNSURE, Baseline, mean_probability, reasons_for_doubt
+from regard.translator.models import translation as module
+from regard.translator.models.translation import UNSURE, Baseline, mean_probability, reasons_for_doubt
 
 TEXT = ["ein hund spielt mit dem ball im schnee", "zwei frauen sehen den mann mit dem hund"] * 20
 WORDS = WordVocabulary.build(TEXT)

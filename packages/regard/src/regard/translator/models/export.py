@@ -11,7 +11,7 @@ Everything is taken from what the modules compute, not from their names: an embe
 positions are what they add to zeros, an output layer is what it gives for unit vectors. So pretrained vectors, tied
 matrices and any table of positions come out right, and the tests compare the engine with the model token by token.
 
-Translating with an export is the same search as :mod:`regard.translator.decoding.translation`, in the engine's C++:
+Translating with an export is the same search as :mod:`regard.translator.models.encoder_decoder`, in the engine's C++:
 
 | ``--engine`` | what translates |
 |---|---|
@@ -51,12 +51,12 @@ from regard.files import read_file, replace_folder, write_file
 from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.vocabulary import EOS, MARKERS, PAD, SOS, UNK
-from regard.translator.decoding.translation import POWER, Written, in_batches, translate_ids
-from regard.translator.engines.run import Run, load_run
-from regard.translator.models.checkpoint_tensors import model_tensors
 from regard.translator.models.encoder import Attention, FeedForward, Output
-from regard.translator.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
+from regard.translator.models.encoder_decoder import POWER, Decoder, Encoder, EncoderDecoder
 from regard.translator.models.own_translator import KIND
+from regard.translator.models.run import Run, load_run
+from regard.translator.models.translation import Written, in_batches, translate_ids
+from regard.translator.models.weights import model_tensors
 from regard.translator.runs.files import SETTINGS, VOCABULARY, is_begun, is_packaged, json_file, read_description
 from regard.translator.runs.settings import load_settings
 
@@ -79,10 +79,13 @@ class Export(Result):
     fingerprint: str
 
     def __str__(self) -> str:
+        # a short name inside its run's folder, its own folder elsewhere
+        short = self.engine if self.quantization == "float32" else f"{self.engine}-{self.quantization}"
+        inside = Path(self.run) / f"{self.engine}-{self.quantization}" == Path(self.folder)
         return (
             f"{self.folder}: {self.size / 1e6:,.1f} MB in {self.quantization}, the {self.weights} weights (epoch "
             f"{self.epoch}) for {self.engine} {self.version}.\n"
-            f"Use it: regard translator translate {self.run} --engine {engine_name(self)}"
+            f"Use it: regard translator translate {self.run} --engine {short if inside else self.folder}"
         )
 
 
@@ -134,13 +137,6 @@ def _refuse_own(folder: Path) -> None:
             f"{folder} is a run of a model of your own, and the engine holds our encoder-decoders only; use it as it "
             "is: translate and score take --model FILE.py:NAME, without --engine."
         )
-
-
-def engine_name(exported: Export) -> str:
-    """How --engine calls an export: by a short name inside its run's folder, by its own folder elsewhere."""
-    inside = Path(exported.run) / f"{exported.engine}-{exported.quantization}" == Path(exported.folder)
-    short = exported.engine if exported.quantization == "float32" else f"{exported.engine}-{exported.quantization}"
-    return short if inside else exported.folder
 
 
 def import_engine() -> Any:

@@ -8,26 +8,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.translator.data.vocabulary import Vocabulary, encode_sources, read_vocabularies, without_unknown
-from regard.translator.decoding.confidence import UNTOLD, Baseline, reasons_for_doubt
-from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
-from regard.translator.decoding.translation import TranslationModel, Translations, translate_ids
-from regard.translator.models.checkpoint_tensors import put_weights, read_weights, use_averages
-from regard.translator.models.device import check_size, choose_device, put_on_device
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own_translator import KIND, OwnCode, build_own
-from regard.translator.runs.files import BEST, LAST, SETTINGS, USUAL, explain_errors, read_json
+from regard.translator.models.sentence_attention import SentenceAttention
+from regard.translator.models.translation import (
+    UNTOLD,
+    Baseline,
+    TranslationModel,
+    Translations,
+    device_of,
+    reasons_for_doubt,
+    translate_ids,
+)
+from regard.translator.models.weights import (
+    check_size,
+    choose_device,
+    put_on_device,
+    put_weights,
+    read_weights,
+    use_averages,
+)
+from regard.translator.runs.files import BEST, LAST, SETTINGS, USUAL, explain_errors, missing_digest_note, read_json
 from regard.translator.runs.records import existing_folder, read_about
-from regard.translator.runs.sealed_files import missing_digest_note
 from regard.translator.runs.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from regard.translator.engines.export import Engine
+    from regard.translator.models.export import Engine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +75,7 @@ class Run:
     ) -> Translations:
         """Translate sentences, keeping the ``beam`` best beginnings of each (1: greedily).
 
-        ``engine`` names an export of the run (see :mod:`regard.translator.engines.export`), or is one that was
+        ``engine`` names an export of the run (see :mod:`regard.translator.models.export`), or is one that was
         opened. An empty sentence is refused, and so is one longer than the run was trained for, unless ``cut`` is
         true: then its first tokens are translated and the result says so.
         """
@@ -72,7 +85,10 @@ class Run:
         if engine == "eager":
             written = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
         else:
-            written = self._open_engine(engine).translate(ids, beam=beam, batch=batch, progress=progress)
+            from regard.translator.models.export import open_engine
+
+            opened = open_engine(self, engine) if isinstance(engine, str) else engine
+            written = opened.translate(ids, beam=beam, batch=batch, progress=progress)
         target = [self.target.decode(words) for words, _ in written]
         return Translations(
             source=list(sentences),
@@ -101,13 +117,22 @@ class Run:
         refused, or cut, as in :meth:`translate`.
         """
         (ids,), shortened = encode_sources([sentence], self.source, longest=self.settings.data.longest, cut=cut)
-        words = self.source, self.target
-        return sentence_attention(self.model, ids, sentence=sentence, words=words, cut=bool(shortened))
-
-    def _open_engine(self, engine: str | Engine) -> Engine:
-        from regard.translator.engines.export import open_engine
-
-        return open_engine(self, engine) if isinstance(engine, str) else engine
+        source = torch.tensor([ids]).to(device_of(self.model))
+        self.model.eval()
+        with torch.no_grad():
+            ((written, log_probability),) = self.model.translate(source)
+            weights = self.model.attention(source)[0]
+        # where a model has no place left for <eos>, the table ends with its last word
+        rows = ["<sos>", *(self.target.words[i] for i in written), "<eos>"][: weights.shape[2]]
+        return SentenceAttention(
+            source=sentence,
+            target=self.target.decode(written),
+            log_probability=log_probability,
+            cut=bool(shortened),
+            columns=[self.source.words[i] for i in ids],
+            rows=rows,
+            weights=weights[:, :, : len(rows), : len(ids)].cpu().numpy(),
+        )
 
 
 def uses_search(settings: Settings) -> bool:

@@ -225,7 +225,8 @@ def argument_roles(names: Iterable[str], declared: Mapping[str, Any]) -> dict[st
     >>> argument_roles(["german", "english", "d_model", "n_heads", "max_len"], {})["english"]
     'target_words'
     """
-    roles = {name: declared.get(name, role_of(name)) for name in names}
+    said = {name: role_of(value) or value if isinstance(value, str) else value for name, value in declared.items()}
+    roles = {name: said.get(name, role_of(name)) for name in names}
     first = list(roles)[:2]
     if {"width", "heads", "longest"} <= {*map(str, roles.values())} and [roles[name] for name in first] == [None, None]:
         roles |= zip(first, ("source_words", "target_words"), strict=True)  # what stands before all sizes of a model

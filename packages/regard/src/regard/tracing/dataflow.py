@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Array
-from regard.tracing.recording import Event, ForwardPass, Node
+from regard.tracing.recording import Event, ForwardPass, Node, Place
 
 PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "matmul", "linear"}
 WITH_ADDEND = {"addmm", "baddbmm", "addmv"}
@@ -27,8 +27,7 @@ class Anchor:
 
     kind: str  # "tokens", "linear", "meeting"
     order: int
-    line: int | None
-    method: str
+    place: Place
     reads: Anchors = frozenset()
     parameters: tuple[str, ...] = ()
     weight: Array | None = None  # (in, out) of a linear, the table of tokens
@@ -46,8 +45,7 @@ class AppliedArray:
 
     op: str
     order: int
-    line: int | None
-    method: str
+    place: Place
     parameters: tuple[str, ...]
     value: Array
     to: Anchors
@@ -60,8 +58,7 @@ class Norm:
     """What looks like a normalisation's gain and shift, either of which may be missing."""
 
     order: int
-    line: int | None
-    method: str
+    place: Place
     gain: Array | None
     shift: Array | None
     parameters: tuple[str, ...]
@@ -180,16 +177,8 @@ class Dataflow:
 
     def _meeting(self, order: int, event: Event, left: int, right: int, inner: int) -> None:
         index = len(self.anchors)
-        self.anchors.append(
-            Anchor(
-                "meeting",
-                order,
-                event.line,
-                event.method,
-                self.recent_anchors(left) | self.recent_anchors(right),
-                inner=inner,
-            )
-        )
+        reads = self.recent_anchors(left) | self.recent_anchors(right)
+        self.anchors.append(Anchor("meeting", order, event.place, reads, inner=inner))
         self.anchors[index].left.append(left)
         self.anchors[index].right.append(right)
         self._mark_outputs(index, event)
@@ -231,8 +220,7 @@ class Dataflow:
         self.norms.append(
             Norm(
                 order=order,
-                line=event.line,
-                method=event.method,
+                place=event.place,
                 gain=values[0],
                 shift=values[1],
                 parameters=tuple(p for i in learned for p in self.nodes[i].parameters),
@@ -244,8 +232,7 @@ class Dataflow:
         learned = [i for i in event.inputs[1:] if self.nodes[i].parameters][:2]
         values = [self.value(i).reshape(-1) for i in learned] + [None, None]
         names = tuple(p for i in learned for p in self.nodes[i].parameters)
-        place = {"order": order, "line": event.line, "method": event.method}
-        self.norms.append(Norm(**place, gain=values[0], shift=values[1], parameters=names))  # type: ignore[arg-type]
+        self.norms.append(Norm(order=order, place=event.place, gain=values[0], shift=values[1], parameters=names))
 
     def _elementwise(self, order: int, event: Event) -> None:
         if len(event.inputs) < 2:
@@ -268,8 +255,7 @@ class Dataflow:
             AppliedArray(
                 op=event.op.rstrip("_"),
                 order=order,
-                line=event.line,
-                method=event.method,
+                place=event.place,
                 parameters=self.nodes[other].parameters,
                 value=value,
                 to=self.recent_anchors(live),
@@ -287,7 +273,7 @@ class Dataflow:
     def _anchor(self, key: Any, kind: str, order: int, event: Event) -> int:
         if key not in self._by_key:
             self._by_key[key] = len(self.anchors)
-            self.anchors.append(Anchor(kind, order, event.line, event.method))
+            self.anchors.append(Anchor(kind, order, event.place))
         return self._by_key[key]
 
     def _mark_outputs(self, index: int, event: Event) -> None:

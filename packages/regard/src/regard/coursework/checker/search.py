@@ -224,7 +224,7 @@ class Search:
                     )
 
     def _stage_mistakes(self, stage: str) -> list[Mistake]:
-        return [one for one in mistakes_of_stage(stage) if self._is_possible(one)]
+        return [one for one in mistakes_of_stage(stage, self.roles.numbers) if self._is_possible(one)]
 
     def _is_possible(self, one: Mistake) -> bool:
         if one.step == "mask":
@@ -256,10 +256,12 @@ class Search:
         if roles.learned_positions or not roles.tables:
             return [Choice(switches={"table": place}) for place in range(max(1, len(roles.tables)))]
         formulas = [Choice(switches=dict(one.replaces), mistakes=(one,)) for one in FORMULAS]
-        return [
-            *formulas,
-            *(Choice(switches={"table": i}, mistakes=(UNKNOWN_TABLE,)) for i in range(len(roles.tables))),
+        own = [
+            Choice(switches={"table": i}, mistakes=(one,))
+            for i, table in enumerate(roles.tables)
+            for one in [one for one in FORMULAS if _is_about(table, one.function(*table.shape))] or [UNKNOWN_TABLE]
         ]
+        return [*formulas, *own]
 
     def _norm_or_none(
         self, stage: str, branch: Branch, switch: str, number: int, *, free: bool = False
@@ -297,7 +299,7 @@ class Search:
         return kept
 
 
-CAUSAL_MASKS = ("mask-hides-future", "mask-hides-past", "mask-hides-itself")
+CAUSAL_MASKS = ("mask-hides-future", "mask-hides-past", "mask-hides-itself", "mask-hides-future-and-itself")
 UNKNOWN_TABLE = Mistake(
     name="positions-unknown-table",
     stage="embedding",
@@ -305,6 +307,11 @@ UNKNOWN_TABLE = Mistake(
     instead="a learned table, or columns 2i and 2i+1 with sin and cos of t / 10000^(2i/d)",
     at=("positions",),
 )
+
+
+def _is_about(table: Array, exact: Array) -> bool:
+    """Whether a table of sines is that of a formula but for angles in float32, whose error grows with the place."""
+    return bool((np.abs(table - exact) <= 1e-6 * (1 + np.arange(len(table)))[:, None]).all())
 
 
 def norm_choices(roles: Roles) -> list[NormChoice]:
@@ -407,7 +414,7 @@ def _whole_choices(roles: Roles, recording: Recording, stages: Sequence[str], *,
         for pair in norms:
             yield from (_merge_choices(pair, mask) for mask in masks)
         return
-    wrong = [one for stage in stages for one in mistakes_of_stage(stage) if one.cost]
+    wrong = [one for stage in stages for one in mistakes_of_stage(stage, roles.numbers) if one.cost]
     wrong += LAYOUTS if "first sum and norm" in stages else []
     wrong = [one for one in wrong if one.step != "mask" or (causal if one.name in CAUSAL_MASKS else padding)]
     ways = [Choice(switches=dict(one.replaces), mistakes=(one,)) for one in wrong]

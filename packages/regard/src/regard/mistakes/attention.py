@@ -250,7 +250,7 @@ SPLIT = (
             ("heads-not-transposed", "heads made by a reshape without a transpose", split_all(split_without_transpose)),
             *((f"{side}-not-transposed", f"the {side}' heads made without a transpose",
                {f"split {side}": split_without_transpose}) for side in ("queries", "keys", "values")),
-            ("heads-overlap", "heads that begin one column after another and overlap, so that most columns are not read",
+            ("heads-overlap", "heads that begin one column after another: they overlap, and most columns are not read",
              split_all(lambda x, h: np.stack([x[..., i : i + x.shape[-1] // h] for i in range(h)], 1))),
             ("keys-viewed-as-turned", "the keys brought to (N, heads, d, T) by a view, which shuffles their numbers",
              {"split keys": lambda x, h: np.swapaxes(x.reshape(x.shape[0], h, -1, x.shape[1]), -1, -2)}),

@@ -81,21 +81,9 @@ WORDS = {"vocab", "vocabulary", "word", "words", "token", "tokens", "ntoken", "n
 MOST_LAYERS = 24  # N=5000 counts something else
 COUNTS = {"n", "num", "number", "of", "size", "count", "len"}
 DECLARE = 'REGARD = {"arguments": {"%s": "%s"}}'
-
-
 CONFIGURATIONS = {
-    "config",
-    "cfg",
-    "conf",
-    "configuration",
-    "args",
-    "hparams",
-    "opt",
-    "opts",
-    "settings",
-    "hp",
-    "params",
-}
+    "config", "cfg", "conf", "configuration", "args", "hparams", "opt", "opts", "settings", "hp", "params",
+}  # fmt: skip
 
 
 class FilledConfig(dict[str, Any]):

@@ -110,10 +110,8 @@ class Dataflow:
         if event.op == "sum" and event.inputs[0] in self.pending:
             return self._product_sum(order, event)
         self._pass(event)
-        if event.op == "native_layer_norm":
-            self._layer_norm(order, event)
-        elif "batch_norm" in event.op:
-            self._batch_norm(order, event)
+        if event.op == "native_layer_norm" or "batch_norm" in event.op:
+            self._norm(order, event)
         elif event.op in ("add", "add_", "mul", "mul_", "sub", "addcmul", "div"):
             self._elementwise(order, event)
 
@@ -214,25 +212,14 @@ class Dataflow:
         self.anchors[index].left.append(event.inputs[1])
         self._mark_outputs(index, event)
 
-    def _layer_norm(self, order: int, event: Event) -> None:
-        learned = [i for i in event.inputs[1:] if not self.nodes[i].live]
-        values = [self.value(i).reshape(-1) for i in learned] + [None, None]
-        self.norms.append(
-            Norm(
-                order=order,
-                place=event.place,
-                gain=values[0],
-                shift=values[1],
-                parameters=tuple(p for i in learned for p in self.nodes[i].parameters),
-                eps=float(event.plain[-1]),
-            )
-        )
-
-    def _batch_norm(self, order: int, event: Event) -> None:
-        learned = [i for i in event.inputs[1:] if self.nodes[i].parameters][:2]
-        values = [self.value(i).reshape(-1) for i in learned] + [None, None]
+    def _norm(self, order: int, event: Event) -> None:
+        """A norm of torch's own: what it has learned, and the small number of a layer norm."""
+        batch = "batch_norm" in event.op  # its running mean and variance are neither live nor learned
+        learned = [i for i in event.inputs[1:] if (self.nodes[i].parameters if batch else not self.nodes[i].live)][:2]
+        gain, shift = ([self.value(i).reshape(-1) for i in learned] + [None, None])[:2]
         names = tuple(p for i in learned for p in self.nodes[i].parameters)
-        self.norms.append(Norm(order=order, place=event.place, gain=values[0], shift=values[1], parameters=names))
+        eps = None if batch else float(event.plain[-1])
+        self.norms.append(Norm(order=order, place=event.place, gain=gain, shift=shift, parameters=names, eps=eps))
 
     def _elementwise(self, order: int, event: Event) -> None:
         if len(event.inputs) < 2:

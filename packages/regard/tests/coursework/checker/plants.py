@@ -99,7 +99,7 @@ PLAIN = [
     ("values-of-another-head", "(weights @ v)", "(weights @ v.flip(1))"),
     ("positions-times-a-number", "self.place(places)", "0.1 * self.place(places)"),
     ("embedding-sum-times-a-number", "self.word(ids) + self.place(places)",
-     "torch.stack([self.word(ids), self.place(places).expand(len(ids), -1, -1)]).mean(0)"),
+     "0.5 * (self.word(ids) + self.place(places))"),
     ("positions-other-rows", "torch.arange(ids.shape[1])", "torch.arange(ids.shape[1]).clamp(max=3)"),
     ("first-sum-input-times-a-number", "x + self.mix(heads)", "0.5 * x + self.mix(heads)"),
     ("second-sum-part-times-a-number", "y + self.linear2(hidden)", "torch.add(y, self.linear2(hidden), alpha=0.1)"),

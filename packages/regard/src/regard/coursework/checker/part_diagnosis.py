@@ -205,30 +205,21 @@ def _losses(run: ForwardPass, pad: int) -> Iterator[tuple[str, str, float, Array
     scores, targets = run.inputs["scores"], run.inputs["targets"]
     real = targets != pad
     every = np.ones_like(real)
-    right: list[tuple[str, str, Array, float | None]] = [
+    places, of_sentence = np.arange(targets.shape[1]), np.maximum(real.sum(axis=1, keepdims=True), 1)
+    counted: list[tuple[str, str, Array, float | None]] = [
         ("padding left out of the mean", "", real, None),  # no sentence: this one is right
         ("padding-scored", "padding scored like words", every, None),
-    ]
-    right += [
         ("sum-for-mean", "a sum where the mean belongs", real, 1.0),
         ("sum-for-mean-padding", "a sum over all places, padding included", every, 1.0),
         ("mean-over-padding", "padding left out of the sum but counted in the mean", real, 1.0 / every.size),
         ("mean-over-sentences", "a sum over places and a mean over sentences", real, 1.0 / len(targets)),
-        (
-            "mean-of-sentence-means",
-            "the mean of each sentence, then the mean of those: a word of a short sentence counts more",
-            real / np.maximum(real.sum(axis=1, keepdims=True), 1) / len(targets),
-            1.0,
-        ),
-        ("first-token-dropped", "the first target left out", real & (np.arange(targets.shape[1]) > 0), None),
-        (
-            "last-token-dropped",
-            "the last place left out",
-            real & (np.arange(targets.shape[1]) < targets.shape[1] - 1),
-            None,
-        ),
-    ]
-    for name, said, kept, weight in right:
+        ("mean-of-sentence-means",
+         "the mean of each sentence, then the mean of those: a word of a short sentence counts more",
+         real / of_sentence / len(targets), 1.0),
+        ("first-token-dropped", "the first target left out", real & (places > 0), None),
+        ("last-token-dropped", "the last place left out", real & (places < len(places) - 1), None),
+    ]  # fmt: skip
+    for name, said, kept, weight in counted:
         yield name, said, *_cross_entropy(scores, targets, kept, weight)
     ours = _cross_entropy(scores, targets, real, None)
     yield "wrong-sign", "the wrong sign: the log-likelihood goes up when it is minimised", -ours[0], -ours[1]

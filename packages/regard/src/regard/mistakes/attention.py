@@ -109,10 +109,7 @@ def late_scale(weights: Array, sizes: Sizes) -> Array:
 
 
 SCALE = wrong_versions(
-    "attention",
-    "scale",
-    "scale, scores",
-    "divide the scores by the root of one head's width before the softmax",
+    "attention", "scale", "scale, scores", "divide the scores by the root of one head's width before the softmax",
     [
         ("scale-missing", "no division by sqrt(d)", no_scale),
         ("scale-by-width", "a division by d instead of sqrt(d)", lambda n: 1 / n.width),
@@ -160,9 +157,7 @@ def softmax_or_zero(softmax: Callable[[Array], Array]) -> Callable[[Array], Arra
 
 
 SOFTMAX = wrong_versions(
-    "attention",
-    "softmax",
-    "softmax, scores",
+    "attention", "softmax", "softmax, scores",
     "each query's weights over the keys sum to 1: softmax along the last axis of (N, heads, queries, keys)",
     [
         ("softmax-over-queries", "the softmax over the queries (dim=-2) instead of the keys", lambda s: softmax(s, -2)),
@@ -242,10 +237,7 @@ def split_all(split: Callable[[Array, int], Array], **more: object) -> dict[str,
 
 SPLIT = (
     *wrong_versions(
-        "attention",
-        "split queries",
-        "scores",
-        "(N, T, heads, d), then a transpose to (N, heads, T, d)",
+        "attention", "split queries", "scores", "(N, T, heads, d), then a transpose to (N, heads, T, d)",
         [
             ("heads-not-transposed", "heads made by a reshape without a transpose", split_all(split_without_transpose)),
             *((f"{side}-not-transposed", f"the {side}' heads made without a transpose",
@@ -280,9 +272,7 @@ SPLIT = (
 
 MERGE = (
     *wrong_versions(
-        "attention",
-        "merge",
-        "mixing, context",
+        "attention", "merge", "mixing, context",
         "transpose (N, heads, T, d) back to (N, T, heads, d), then flatten the last two",
         [
             ("heads-merged-without-transpose", "heads merged without transposing back",
@@ -344,9 +334,7 @@ def _hide_in_wrong_order(scores: Array, allowed: Array, low: float) -> Array:
 
 MASK = (
     *wrong_versions(
-        "attention",
-        "mask",
-        "mask, softmax, scores",
+        "attention", "mask", "mask, softmax, scores",
         "fill the scores of padded keys with -inf before the softmax: a mask of shape (N, 1, 1, T)",
         [
             ("mask-on-queries", "the padding mask on the query axis instead of the keys",

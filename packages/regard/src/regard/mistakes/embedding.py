@@ -54,10 +54,7 @@ def add_multiple(x: Array, rows: Array, number: float = 0.3) -> Array:
 
 ROWS = (
     *wrong_versions(
-        "embedding",
-        "rows",
-        "positions, tokens",
-        "add row t of the table at place t, counted along the sentence",
+        "embedding", "rows", "positions, tokens", "add row t of the table at place t, counted along the sentence",
         [
             ("positions-missing", "no positions added", no_rows),
             ("positions-twice", "the positions added twice", lambda p, ids: 2 * p[: ids.shape[1]]),
@@ -86,9 +83,7 @@ ROWS = (
 )  # fmt: skip
 
 TOKENS = wrong_versions(
-    "embedding",
-    "tokens",
-    "tokens",
+    "embedding", "tokens", "tokens",
     "the sum of the two rows as it is; the 2017 paper scales, the model asked for does not",
     [
         ("embedding-scaled", "the embedding multiplied by the root of the width", lambda x: x * x.shape[-1] ** 0.5),
@@ -152,10 +147,7 @@ def _to_the_last(i: Array, d: int) -> tuple[Array, Array]:
 
 FORMULAS = (
     *wrong_versions(
-        "embedding",
-        "formula",
-        "positions",
-        "",
+        "embedding", "formula", "positions", "",
         [
             ("positions-sinusoidal", "sinusoidal positions", sinusoids),
             ("positions-sinusoidal-halves", "sinusoidal positions, sines in the first half",
@@ -170,10 +162,7 @@ FORMULAS = (
         Weight.VARIATION,
     ),
     *wrong_versions(
-        "embedding",
-        "formula",
-        "positions",
-        "columns 2i and 2i+1 are sin and cos of t / 10000^(2i/d)",
+        "embedding", "formula", "positions", "columns 2i and 2i+1 are sin and cos of t / 10000^(2i/d)",
         [
             ("sinusoid-exponent-doubled", "the exponent of the sinusoidal table doubled: 4i/d",
              lambda n, d: sinusoids(n, d, lambda i, d: (4 * i / d, 4 * i / d))),

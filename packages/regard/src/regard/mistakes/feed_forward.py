@@ -117,16 +117,11 @@ class NormChoice:
             made = NORM_KINDS[self.kind](x, self.eps)
         return made if self.norm is None else scale_and_shift(made, self.norm.gain, self.norm.shift)
 
-
-def norm_mistake(kind: str, stage: str, number: int) -> Mistake | None:
-    """A norm taken in a wrong way; None for the right ones."""
-    wrong = _NORM_MISTAKES.get(kind)
-    return None if wrong is None else replace(wrong, stage=stage, at=(f"norm {number}",))
-
-
-def unlearned_norm(stage: str, number: int) -> Mistake:
-    """A norm without learned gain and shift."""
-    return replace(UNLEARNED_NORM, stage=stage, at=(f"norm {number}",))
+    def mistakes(self, stage: str, number: int) -> tuple[Mistake, ...]:
+        """What is wrong with it in its stage: the way it is taken, and that nothing in it is learned."""
+        wrong = [_NORM_MISTAKES[self.kind]] if self.kind in _NORM_MISTAKES else []
+        bare = [UNLEARNED_NORM] if self.norm is None or self.norm.gain is None else []
+        return tuple(replace(one, stage=stage, at=(f"norm {number}",)) for one in (*wrong, *bare))
 
 
 # sums: x came in, the part is what attention or the feed-forward part made of it, read is what that was given
@@ -145,7 +140,7 @@ def plain_sum(x: Array, part: Array, norm: Layer, read: Array) -> Array:
 
 
 def _sum_mistakes(number: int, word: str, what: str) -> tuple[Mistake, ...]:
-    rows: list[tuple[str, str, Callable[[Array, Array, Layer, Array], Array]]] = [
+    rows: list[tuple[str, str, Callable[..., Array]]] = [
         ("no-residual", "no residual: the input is not added", lambda x, part, norm, read: norm(part)),
         ("no-norm", "no norm after the sum", lambda x, part, norm, read: x + part),
         ("neither", "neither sum nor norm", lambda x, part, norm, read: part),
@@ -219,10 +214,7 @@ def as_it_is(x: Array) -> Array:
 _RELU = "ReLU(y W_1 + b_1) W_2 + b_2"
 ACTIVATION = (
     *wrong_versions(
-        "feed-forward",
-        "activation",
-        "activation, inner",
-        _RELU,
+        "feed-forward", "activation", "activation, inner", _RELU,
         [
             ("relu-missing", "no ReLU between the two layers", as_it_is),
             ("relu-sigmoid", "a sigmoid in the place of the ReLU", lambda x: 1 / (1 + np.exp(-x))),
@@ -243,10 +235,7 @@ ACTIVATION = (
         ],
     ),
     *wrong_versions(
-        "feed-forward",
-        "activation",
-        "activation, inner",
-        _RELU,
+        "feed-forward", "activation", "activation, inner", _RELU,
         [
             ("gelu", "GELU in the place of ReLU", lambda x: x * 0.5 * (1 + erf(x / 2**0.5))),
             ("gelu-tanh", "GELU (by tanh) in the place of ReLU",
@@ -280,10 +269,7 @@ MIXING = wrong_versions(
 )  # fmt: skip
 
 OUTPUT = wrong_versions(
-    "output",
-    "output",
-    "output",
-    "return z W + b; the cross-entropy takes the softmax",
+    "output", "output", "output", "return z W + b; the cross-entropy takes the softmax",
     [
         ("output-softmax", "a softmax at the output, where scores are wanted (the loss has its own)", softmax),
         ("output-log-softmax", "a log-softmax at the output, where scores are wanted", lambda s: np.log(softmax(s))),
@@ -296,7 +282,7 @@ OUTPUT = wrong_versions(
         ("output-tanh", "a tanh at the output", lambda s: np.tanh(s)),
         ("output-times-a-number", "the scores multiplied or divided by a number", lambda s, number=0.3: number * s),
     ],
-)
+)  # fmt: skip
 OUTPUT_READS = wrong_versions(
     "output", "output reads", "output", "the output reads z = norm(y + feed-forward(y))",
     [("output-skips-feed-forward", "the output read before the feed-forward part", lambda known: known["y"]),

@@ -8,7 +8,7 @@ output it is made of without another anchor in between. Nothing here looks at a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -163,15 +163,9 @@ class Dataflow:
         matrix = self.nodes[event.inputs[1]]
         if self.nodes[event.inputs[1]].live or int(np.prod(matrix.shape[2:])) != 1:
             return self._pass(event)
-        flat = Node(
-            live=False,
-            parameters=matrix.parameters,
-            shape=matrix.shape[:2],
-            value=self.value_of(matrix).reshape(matrix.shape[:2]),
-        )
-        self._linear(
-            order, event, event.inputs[0], flat, event.inputs[2] if len(event.inputs) > 2 else None, turned=True
-        )
+        flat = replace(matrix, shape=matrix.shape[:2], value=self.value_of(matrix).reshape(matrix.shape[:2]))
+        addend = event.inputs[2] if len(event.inputs) > 2 else None
+        self._linear(order, event, event.inputs[0], flat, addend, turned=True)
 
     def _meeting(self, order: int, event: Event, left: int, right: int, inner: int) -> None:
         index = len(self.anchors)

@@ -140,7 +140,7 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
     if "embedding" in stages:
         looks += [_position_rows]
     if "mixing" in stages:
-        looks += [_missing_attention, _slices, _shared_matrices, _shared_norms, _half_norms, _unused_parameters, _heads]
+        looks += [_missing_attention, _heads, _shared_matrices, _shared_norms, _half_norms, _unused_parameters]
     if "feed-forward" in stages:
         looks += [_feed_forward_missing, _ceiling, _biases]
     looks += [_odd_operations, _few_digits, _gradients, _conditions]
@@ -216,11 +216,6 @@ def _ceiling(recording: Recording, match: Match) -> Iterator[Finding]:
             return
 
 
-def _slices(recording: Recording, match: Match) -> Iterator[Finding]:
-    if match.roles.sliced:
-        yield find("heads-see-a-slice")
-
-
 def _shared_matrices(recording: Recording, match: Match) -> Iterator[Finding]:
     roles = match.roles
     sides = {side: getattr(roles, side).weight for side in ("queries", "keys", "values")}
@@ -229,11 +224,8 @@ def _shared_matrices(recording: Recording, match: Match) -> Iterator[Finding]:
             name = f"{second}-share-{first}"
             yield find("share", _place_of_side(roles, second), name=name, first=first, second=second)
     yield from _shared_heads(roles, sides)
-    if (
-        roles.inner is not None
-        and roles.outer is not None
-        and _equal(roles.inner.weight, _transpose(roles.outer.weight))
-    ):
+    inner, outer = (None if one is None else one.weight for one in (roles.inner, roles.outer))
+    if outer is not None and _equal(inner, outer.T):
         yield find("feed-forward-shared")
     shared = set(roles.token_parameters) & set(roles.position_parameters)
     if shared and any(_equal(table, roles.tokens) for table in roles.tables):  # not words, then places, in one table
@@ -321,6 +313,8 @@ def _discarded_results(recording: Recording, match: Match) -> Iterator[Finding]:
 
 
 def _heads(recording: Recording, match: Match) -> Iterator[Finding]:
+    if match.roles.sliced:
+        yield find("heads-see-a-slice")
     asked = recording.sizes.get("heads")
     if asked and match.roles.attends and match.roles.heads == 1 < asked and match.roles.queries.weight is not None:
         yield find("one-wide-head", asked=asked)
@@ -450,7 +444,3 @@ def _other_shapes(recording: Recording, match: Match, stages: tuple[str, ...]) -
 
 def _equal(first: Array | None, second: Array | None) -> bool:
     return first is not None and second is not None and first.shape == second.shape and np.array_equal(first, second)
-
-
-def _transpose(weight: Array | None) -> Array | None:
-    return None if weight is None else weight.T

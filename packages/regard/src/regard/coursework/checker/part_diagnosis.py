@@ -15,7 +15,7 @@ from regard.coursework.checker.findings import Finding, find, unregistered_findi
 from regard.coursework.checker.search import TRIES, find_match
 from regard.mistakes.attention import softmax
 from regard.mistakes.embedding import FORMULAS, sinusoids
-from regard.mistakes.feed_forward import NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
+from regard.mistakes.feed_forward import NORM_KINDS, NormChoice
 from regard.mistakes.mistake import Mistake
 from regard.tracing.parameter_roles import Roles, find_roles
 from regard.tracing.recording import NOWHERE, ForwardPass, Recording
@@ -100,9 +100,7 @@ def _judge_norm(recording: Recording) -> Diagnosis:
         for choice in _norm_choices(roles):
             made = [choice(one.inputs["x"]) for one in recording.runs]
             if all(is_close(value, one.output, tolerance) for value, one in zip(made, recording.runs, strict=True)):
-                wrong = norm_mistake(choice.kind, "norm", 1)
-                bare = choice.norm is None or choice.norm.gain is None
-                said = [Finding(mistake=one) for one in (wrong, unlearned_norm("norm", 1) if bare else None) if one]
+                said = [Finding(mistake=one) for one in choice.mistakes("norm", 1)]
                 if choice.norm is not None and choice.norm.gain is not None and choice.norm.gain.size == 1:
                     said.append(find("norm-one-gain", roles.places.get("norm 1", NOWHERE)))
                 return _make_diagnosis(recording, "norm", tuple(report(one, roles) for one in said), explained=True)

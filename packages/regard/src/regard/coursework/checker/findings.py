@@ -91,15 +91,15 @@ _STRUCTURE: list[tuple[str, str, str, str, str]] = [
      "each query meets the keys of all places, and the softmax goes over them"),
     ("mask-hides-future", "attention", "", "the scores of a place do not depend on later words",
      "an encoder reads the whole sentence"),
-    ("fails-on-a-shape", "", "", "forward fails on {sentences} of {places} places ({raised})",
+    ("fails-on-a-shape", "", "", "forward fails on {size} ({raised})",
      "any number of sentences and places up to the longest"),
-    ("full-length-only", "", "", "forward fails on {sentences} of {places} places ({raised})",
+    ("full-length-only", "", "", "forward fails on {size} ({raised})",
      "any number of sentences and places up to the longest"),
     ("positions-from-1", "embedding", "",
      "positions are counted from 1, so that the longest sentence runs out of the table ({raised})",
      "row t of the table at place t, counted from 0"),
     ("differs-on-a-shape", "", "",
-     "on {sentences} of {places} places the scores differ from what explains them elsewhere",
+     "on {size} the scores differ from what explains them elsewhere",
      "the same computation whatever the batch and the length"),
     # of the run with a mask, and of the padding that was asked for
     ("mask-without-effect", "attention", "mask, softmax", "a mask that is given and changes nothing",
@@ -327,10 +327,8 @@ def _biases(recording: Recording, match: Match) -> Iterator[Finding]:
         part = getattr(match.roles, role)
         if part is not None and part.bias is None:
             place, stage = match.roles.places.get(role, NOWHERE), "output" if role == "output" else ""
-            words = {"role": role, "letter": letter}
-            yield find(
-                "bias-missing", place, name=f"{role}-bias-missing", stage=stage, weight=Weight.DEPARTURE, **words
-            )
+            name, weight = f"{role}-bias-missing", Weight.DEPARTURE
+            yield find("bias-missing", place, name=name, stage=stage, weight=weight, role=role, letter=letter)
 
 
 def _odd_operations(recording: Recording, match: Match) -> Iterator[Finding]:
@@ -426,7 +424,7 @@ def _other_shapes(recording: Recording, match: Match, stages: tuple[str, ...]) -
         return
     for run in recording.fresh:
         shape = tuple(next(iter(run.inputs.values())).shape[:2])
-        size = {"sentences": f"{shape[0]} sentence{'s' * (shape[0] != 1)}", "places": shape[1]}
+        size = f"{shape[0]} sentence{'s' * (shape[0] != 1)} of {shape[1]} places"
         if run.raised is not None:
             longest = max(one.inputs[next(iter(one.inputs))].shape[1] for one in recording.runs)
             whole = all(
@@ -435,10 +433,10 @@ def _other_shapes(recording: Recording, match: Match, stages: tuple[str, ...]) -
             name, weight = ("full-length-only", Weight.VARIATION) if whole else ("fails-on-a-shape", Weight.MISTAKE)
             if match.mistake_at("rows") == "positions-from-1":
                 name = "positions-from-1"
-            yield find(name, run.raised.place, name=name, weight=weight, **size, raised=run.raised)
+            yield find(name, run.raised.place, name=name, weight=weight, size=size, raised=run.raised)
             return
         if match.complete and output_difference(match, run, recording.pad, stages):
-            yield find("differs-on-a-shape", **size)
+            yield find("differs-on-a-shape", size=size)
             return
 
 

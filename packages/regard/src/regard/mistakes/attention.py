@@ -380,7 +380,7 @@ MASK = (
     ),
 )  # fmt: skip
 
-MISTAKES = (*READS, *SCALE, *SOFTMAX, *SPLIT, *MERGE, *CONTEXT, *MASK)
+MISTAKES = (*SCALE, *SOFTMAX, *SPLIT, *MERGE, *CONTEXT, *MASK, *READS)
 RIGHT = {
     **dict.fromkeys(("queries read", "keys read", "values read", "first adds"), whole_state),
     "values": own_values,

@@ -177,7 +177,8 @@ def _position_rows(recording: Recording, match: Match) -> Iterator[Finding]:
         if len(rows) == len(table) and rows != [*range(rows[0], rows[0] + len(rows))]:
             yield find("positions-other-rows", rows=", ".join(map(str, rows)))
         factor = table[0, 0] / raw[0, 0] if raw[0, 0] else 1.0
-        if len(raw) >= len(table) and factor != 1 and np.allclose(table, factor * raw[: len(table)], rtol=1e-12):
+        # a product and a quotient by one number leave a factor of 1 up to rounding
+        if len(raw) >= len(table) and abs(factor - 1) > 1e-9 and np.allclose(table, factor * raw[: len(table)], 1e-12):
             yield from (Finding(mistake=one) for one in TOKENS if one.name == "positions-times-a-number")
 
 
@@ -208,10 +209,10 @@ def _ceiling(recording: Recording, match: Match) -> Iterator[Finding]:
     """A ReLU that is cut off above: few numbers of a run are so large that it shows."""
     run = recording.runs[0]
     for event in run.events:
-        if event.op.rstrip("_") not in ("hardtanh", "clamp") or not run.nodes[event.inputs[0]].live:
-            continue
+        if event.op.rstrip("_") not in ("hardtanh", "clamp") or not run.nodes[event.inputs[0]].parameters:
+            continue  # a mask is no work of parameters
         value, cut = run.nodes[event.inputs[0]].value, [float(p) for p in event.plain if isinstance(p, (int, float))]
-        if value is not None and value.dtype.kind == "f" and len(cut) == 2 and cut[0] == 0 < cut[1] < 1e4:
+        if value is not None and (value < 0).any() and len(cut) == 2 and cut[0] == 0 < cut[1] < 1e4:
             yield find("relu-with-a-ceiling", event.place, top=cut[1])
             return
 

@@ -296,6 +296,7 @@ SHARED = {
     "fuzz",
     "grammar",
     "coursework/checker/blind",
+    "coursework/checker/blind/wrong",
     "coursework/checker/styles",
     "attention_zoo",
     "healthy",

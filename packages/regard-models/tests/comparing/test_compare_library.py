@@ -417,21 +417,32 @@ NOT_UNDONE = {
     "no mistake with other weights": ["merge-other-order", "mask-padding",
                                       "mask-padding-both", "mask-hides-future-and-padding"],
     "other axes altogether": ["attention-over-all-sentences", "scale-by-states-linear"],
-    "a number that is read off the model's own run": ["scale-by-another-number", "embedding-times-a-number"],
+    "a number that is read off the model's own run": [
+        *("scale-by-another-number", "embedding-times-a-number", "embedding-sum-times-a-number"),
+        *("positions-times-a-number", "relu-other-threshold", "leaky-relu-steep", "mask-fill-too-high"),
+        "output-times-a-number",
+        *(f"{one}-sum-{way}-times-a-number" for one in ("first", "second") for way in ("input", "part")),
+    ],
     "newer than this list, and not tried yet": [
         *("first-sum-part-added-twice", "second-sum-part-added-twice", "norm-first-attention"),
         *("norm-first-feed-forward", "relu-other-side", "relu-before-first"),
+        *(f"{sides}-without-places" for sides in ("queries", "keys", "values", "queries-and-keys", "keys-and-values",
+                                                  "queries-and-keys-and-values", "first-sum")),
+        *("positions-after-attention", "keys-of-another-head", "values-of-another-head", "keys-viewed-as-turned"),
+        *("heads-overlap", "mask-hides-future-and-itself", "mask-added-positive", "norm-by-length", "norm-by-sum"),
+        *("relu-squared", "relu-in-place-before-first", "elu", "softplus", "mish"),
+        *("output-adds-x", "output-mean-of-places", "output-first-place", "output-last-place"),
     ],
 }  # fmt: skip
 
 
 def test_every_mistake_of_the_library_is_undone_or_said_not_to_be() -> None:
     formulas = {one.name for one in FORMULAS}  # by the buffer that differs
-    outputs = {one.name for one in OUTPUT}
+    outputs = {one.name for one in OUTPUT if "number" not in one.name}
     undone = set(UNDONE) | formulas | outputs
     names = {one.name for one in (*LIBRARY, *NORM_MISTAKES)}
     not_undone = {name for listed in NOT_UNDONE.values() for name in listed}
     assert set(UNDONE) <= names
     assert undone | not_undone == names
     assert undone & not_undone == set()
-    assert (len(names), len(undone)) == (167, 128)  # as docs/models-audit.md says
+    assert (len(names), len(undone)) == (202, 128)  # as docs/models-audit.md says

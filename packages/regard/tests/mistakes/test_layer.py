@@ -17,6 +17,7 @@ from regard.positions import sinusoidal
 from regard.tracing.dataflow import Norm
 from regard.tracing.embedding_tables import is_subset
 from regard.tracing.parameter_roles import Projection, Roles, join_projections
+from regard.tracing.recording import NOWHERE
 
 N, T, D, H, INNER, WORDS = 3, 5, 22, 2, 29, 37
 
@@ -56,8 +57,7 @@ def switches(roles: Roles) -> dict[str, object]:
     norms = [
         Norm(
             order=i,
-            line=None,
-            method="",
+            place=NOWHERE,
             gain=rng.normal(size=D),
             shift=rng.normal(size=D),
             parameters=(f"n{i}",),

@@ -24,7 +24,6 @@ class Sizes:
     batch: int
     length: int
     asked_heads: int = 1  # what a constructor was given
-    fixed: float | None = None  # a number that was seen in a person's model
 
 
 def multi_head_attention(
@@ -56,6 +55,31 @@ def fits(allowed: Array, scores: Array) -> bool:
     return all(m in (1, s) for m, s in pairs)
 
 
+# what queries, keys, values and the first sum read
+
+
+def whole_state(x: Array, words: Array) -> Array:
+    """The sum of word and place."""
+    return x
+
+
+def words_alone(x: Array, words: Array) -> Array:
+    """The word without its place."""
+    return words
+
+
+READS = wrong_versions(
+    "attention", "keys read", "scores", "queries, keys and values are all made of x = E[s] + P[t]",
+    [(f"{'-and-'.join(sides)}-without-places", f"{' and '.join(sides)} of the words without their places",
+      {f"{side} read": words_alone for side in sides})
+     for sides in (["queries"], ["keys"], ["values"], ["queries", "keys"], ["keys", "values"],
+                   ["queries", "keys", "values"])],
+) + wrong_versions(
+    "first sum and norm", "first adds", "sum 1", "norm(x + attention), x = E[s] + P[t]",
+    [("first-sum-without-places", "the words without their places added to attention's output", words_alone)],
+)  # fmt: skip
+
+
 # scores and their scale
 
 
@@ -74,11 +98,9 @@ def no_scale(sizes: Sizes) -> float:
     return 1.0
 
 
-def _another_scale(sizes: Sizes) -> float:
-    known = [sizes.width**-0.5, *(one.function(sizes) for one in SCALE if one.name != "scale-by-another-number")]
-    if sizes.fixed is None or any(abs(sizes.fixed - one) <= 1e-9 * abs(one) for one in known):
-        return float("nan")  # equals nothing: it has a name of its own
-    return sizes.fixed
+def fixed_scale(sizes: Sizes, number: float = 0.3) -> float:
+    """A number, whatever the width."""
+    return number
 
 
 def late_scale(weights: Array, sizes: Sizes) -> Array:
@@ -87,10 +109,7 @@ def late_scale(weights: Array, sizes: Sizes) -> Array:
 
 
 SCALE = wrong_versions(
-    "attention",
-    "scale",
-    "scale, scores",
-    "divide the scores by the root of one head's width before the softmax",
+    "attention", "scale", "scale, scores", "divide the scores by the root of one head's width before the softmax",
     [
         ("scale-missing", "no division by sqrt(d)", no_scale),
         ("scale-by-width", "a division by d instead of sqrt(d)", lambda n: 1 / n.width),
@@ -112,7 +131,7 @@ SCALE = wrong_versions(
          lambda n: max(n.width // n.asked_heads, 1) ** -0.5),
         ("scale-after-softmax", "the division by sqrt(d) after the softmax instead of before",
          {"scale": no_scale, "late scale": lambda weights, n: weights / n.width**0.5}),
-        ("scale-by-another-number", "a number that is not sqrt(d), as one that fits another width", _another_scale),
+        ("scale-by-another-number", "a number that is not sqrt(d), as one that fits another width", fixed_scale),
     ],
 )  # fmt: skip
 
@@ -138,9 +157,7 @@ def softmax_or_zero(softmax: Callable[[Array], Array]) -> Callable[[Array], Arra
 
 
 SOFTMAX = wrong_versions(
-    "attention",
-    "softmax",
-    "softmax, scores",
+    "attention", "softmax", "softmax, scores",
     "each query's weights over the keys sum to 1: softmax along the last axis of (N, heads, queries, keys)",
     [
         ("softmax-over-queries", "the softmax over the queries (dim=-2) instead of the keys", lambda s: softmax(s, -2)),
@@ -220,14 +237,17 @@ def split_all(split: Callable[[Array, int], Array], **more: object) -> dict[str,
 
 SPLIT = (
     *wrong_versions(
-        "attention",
-        "split queries",
-        "scores",
-        "(N, T, heads, d), then a transpose to (N, heads, T, d)",
+        "attention", "split queries", "scores", "(N, T, heads, d), then a transpose to (N, heads, T, d)",
         [
             ("heads-not-transposed", "heads made by a reshape without a transpose", split_all(split_without_transpose)),
             *((f"{side}-not-transposed", f"the {side}' heads made without a transpose",
                {f"split {side}": split_without_transpose}) for side in ("queries", "keys", "values")),
+            ("heads-overlap", "heads that begin one column after another: they overlap, and most columns are not read",
+             split_all(lambda x, h: np.stack([x[..., i : i + x.shape[-1] // h] for i in range(h)], 1))),
+            ("keys-viewed-as-turned", "the keys brought to (N, heads, d, T) by a view, which shuffles their numbers",
+             {"split keys": lambda x, h: np.swapaxes(x.reshape(x.shape[0], h, -1, x.shape[1]), -1, -2)}),
+            *((f"{side}-of-another-head", f"each head reads the {side} of another head",
+               {f"split {side}": lambda x, h: np.roll(split_heads(x, h), 1, (1,))}) for side in ("keys", "values")),
             ("attention-between-heads", "attention between the heads of one place",
              split_all(between_heads, merge=lambda c, n, t: c.reshape(n, t, -1))),
             ("attention-between-heads", "attention between the heads of one place", split_all(between_heads)),
@@ -252,9 +272,7 @@ SPLIT = (
 
 MERGE = (
     *wrong_versions(
-        "attention",
-        "merge",
-        "mixing, context",
+        "attention", "merge", "mixing, context",
         "transpose (N, heads, T, d) back to (N, T, heads, d), then flatten the last two",
         [
             ("heads-merged-without-transpose", "heads merged without transposing back",
@@ -316,9 +334,7 @@ def _hide_in_wrong_order(scores: Array, allowed: Array, low: float) -> Array:
 
 MASK = (
     *wrong_versions(
-        "attention",
-        "mask",
-        "mask, softmax, scores",
+        "attention", "mask", "mask, softmax, scores",
         "fill the scores of padded keys with -inf before the softmax: a mask of shape (N, 1, 1, T)",
         [
             ("mask-on-queries", "the padding mask on the query axis instead of the keys",
@@ -332,6 +348,8 @@ MASK = (
             ("mask-added-as-numbers", "a mask of 0 and 1 added to the scores", lambda s, allowed, low: s + allowed),
             ("mask-added-inverted", "a mask of 0 and 1 added to the scores, 1 at padding",
              lambda s, allowed, low: s + ~allowed),
+            ("mask-added-positive", "a mask that adds +1e9 at padding: only padding is read",
+             lambda s, allowed, low: s + 1e9 * ~allowed),
             ("mask-after-softmax", "the mask after the softmax: the weights no longer sum to 1",
              {"mask": no_mask, "late mask": lambda weights, allowed: weights * allowed}),
             ("mask-heads-mixed", "a mask repeated in another order than heads and sentences are in",
@@ -340,6 +358,10 @@ MASK = (
              lambda s, allowed, low: hide(s, future(s), low)),
             ("mask-hides-itself", "a mask that hides each word from itself",
              lambda s, allowed, low: hide(s, ~np.eye(*s.shape[-2:], dtype=np.bool), low)),
+            ("mask-hides-future-and-itself", "a mask that hides the future and the word itself",
+             lambda s, allowed, low: hide(s, np.swapaxes(future(s), -1, -2), low)),
+            ("mask-fill-too-high", "a mask that fills with a number not far below the scores: padding is still read",
+             lambda s, allowed, low, number=-3.0: hide(s, allowed, number)),
         ],
     ),
     *wrong_versions(
@@ -358,8 +380,9 @@ MASK = (
     ),
 )  # fmt: skip
 
-MISTAKES = (*SCALE, *SOFTMAX, *SPLIT, *MERGE, *CONTEXT, *MASK)
+MISTAKES = (*SCALE, *SOFTMAX, *SPLIT, *MERGE, *CONTEXT, *MASK, *READS)
 RIGHT = {
+    **dict.fromkeys(("queries read", "keys read", "values read", "first adds"), whole_state),
     "values": own_values,
     **split_all(split_heads),
     "heads": all_heads,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from regard.mistakes.mistake import Weight, wrong_versions
 Exponents = Callable[[Array, int], tuple[Array, Array]]
 
 
-def scale_tokens(x: Array, fixed: float | None) -> Array:
-    """Nothing: the rows are taken as they are. ``fixed`` is a number that was seen in a person's model."""
+def scale_tokens(x: Array) -> Array:
+    """Nothing: the rows are taken as they are."""
     return x
 
 
@@ -27,6 +27,11 @@ def no_rows(table: Array, ids: Array) -> float:
     return 0.0
 
 
+def words_and_places(y: Array, rows: Array) -> Array:
+    """No rows are added here: they are in it already."""
+    return y
+
+
 def add_rows(x: Array, rows: Array) -> Array:
     """Token and position."""
     return x + rows
@@ -37,24 +42,19 @@ def scale_sum(x: Array) -> Array:
     return x
 
 
-def unnamed_factor(factor: float | None, named: Iterable[float]) -> float:
-    """A fixed number in the place of a formula; NaN, which equals nothing, where it has a name of its own."""
-    if factor is None or any(np.isclose(factor, one, rtol=1e-9) for one in named):
-        return float("nan")
-    return factor
+def multiply(x: Array, number: float = 0.3) -> Array:
+    """A number times x."""
+    return number * x
 
 
-def _another_factor(x: Array, fixed: float | None) -> Array:
-    d = x.shape[-1]
-    return x * unnamed_factor(fixed, [1.0, d**0.5, d**-0.5, float(d)])
+def add_multiple(x: Array, rows: Array, number: float = 0.3) -> Array:
+    """The token, and the position multiplied by a number."""
+    return x + number * rows
 
 
 ROWS = (
     *wrong_versions(
-        "embedding",
-        "rows",
-        "positions, tokens",
-        "add row t of the table at place t, counted along the sentence",
+        "embedding", "rows", "positions, tokens", "add row t of the table at place t, counted along the sentence",
         [
             ("positions-missing", "no positions added", no_rows),
             ("positions-twice", "the positions added twice", lambda p, ids: 2 * p[: ids.shape[1]]),
@@ -71,6 +71,8 @@ ROWS = (
             ("positions-by-length", "one position for all places, that of the length", lambda p, ids: p[ids.shape[1]]),
             ("positions-by-word", "the row of the word's id where the row of its place belongs",
              lambda p, ids: p[ids % len(p)]),
+            ("positions-after-attention", "the positions added behind attention's sum and norm instead of before them",
+             {"rows": no_rows, "late rows": add_rows}),
         ],
     ),
     *wrong_versions(
@@ -81,17 +83,19 @@ ROWS = (
 )  # fmt: skip
 
 TOKENS = wrong_versions(
-    "embedding",
-    "tokens",
-    "tokens",
+    "embedding", "tokens", "tokens",
     "the sum of the two rows as it is; the 2017 paper scales, the model asked for does not",
     [
-        ("embedding-scaled", "the embedding multiplied by the root of the width", lambda x, n: x * x.shape[-1] ** 0.5),
+        ("embedding-scaled", "the embedding multiplied by the root of the width", lambda x: x * x.shape[-1] ** 0.5),
         ("embedding-sum-scaled", "the sum of token and position multiplied by the root of the width",
          {"tokens": scale_tokens, "sum of rows": lambda x: x * x.shape[-1] ** 0.5}),
-        ("embedding-shrunk", "the embedding divided by the root of the width", lambda x, n: x / x.shape[-1] ** 0.5),
-        ("embedding-times-width", "the embedding multiplied by the width", lambda x, n: x * x.shape[-1]),
-        ("embedding-times-a-number", "the embedding multiplied or divided by a number", _another_factor),
+        ("embedding-shrunk", "the embedding divided by the root of the width", lambda x: x / x.shape[-1] ** 0.5),
+        ("embedding-times-width", "the embedding multiplied by the width", lambda x: x * x.shape[-1]),
+        ("embedding-times-a-number", "the embedding multiplied or divided by a number", multiply),
+        ("embedding-sum-times-a-number", "the sum of token and position multiplied or divided by a number",
+         {"sum of rows": multiply}),
+        ("positions-times-a-number", "the positions multiplied or divided by a number before they are added",
+         {"join": add_multiple}),
     ],
     Weight.DEPARTURE,
 )  # fmt: skip
@@ -143,10 +147,7 @@ def _to_the_last(i: Array, d: int) -> tuple[Array, Array]:
 
 FORMULAS = (
     *wrong_versions(
-        "embedding",
-        "formula",
-        "positions",
-        "",
+        "embedding", "formula", "positions", "",
         [
             ("positions-sinusoidal", "sinusoidal positions", sinusoids),
             ("positions-sinusoidal-halves", "sinusoidal positions, sines in the first half",
@@ -161,10 +162,7 @@ FORMULAS = (
         Weight.VARIATION,
     ),
     *wrong_versions(
-        "embedding",
-        "formula",
-        "positions",
-        "columns 2i and 2i+1 are sin and cos of t / 10000^(2i/d)",
+        "embedding", "formula", "positions", "columns 2i and 2i+1 are sin and cos of t / 10000^(2i/d)",
         [
             ("sinusoid-exponent-doubled", "the exponent of the sinusoidal table doubled: 4i/d",
              lambda n, d: sinusoids(n, d, lambda i, d: (4 * i / d, 4 * i / d))),

@@ -62,6 +62,12 @@ _NORMS: list[tuple[str, str, str, NormFunction]] = [
      lambda x, eps: x / np.sqrt(variance(x) + eps)),
     ("running", "batch-norm", "a batch norm where a layer norm belongs",  # it has seen nothing: mean 0, variance 1
      lambda x, eps: x / (1 + eps) ** 0.5),
+    ("mean in the variance alone", "norm-without-mean", "a norm that does not subtract the mean from what it divides",
+     lambda x, eps: x / np.sqrt(variance(centre(x)) + eps)),
+    ("length", "norm-by-length", "a division by the length of the vector where a norm belongs",
+     lambda x, eps: x / np.sqrt(np.sum(x**2, axis=-1, keepdims=True) + eps)),
+    ("sum of squares", "norm-by-sum", "a norm that divides by the root of the sum of squares instead of their mean",
+     lambda x, eps: centre(x) / np.sqrt(np.sum(centre(x) ** 2, axis=-1, keepdims=True) + eps)),
     ("only the mean", "norm-without-variance", "a norm that does not divide by the deviation",
      lambda x, eps: centre(x)),
     ("variance for deviation", "norm-by-variance", "a norm that divides by the variance instead of its root",
@@ -111,16 +117,11 @@ class NormChoice:
             made = NORM_KINDS[self.kind](x, self.eps)
         return made if self.norm is None else scale_and_shift(made, self.norm.gain, self.norm.shift)
 
-
-def norm_mistake(kind: str, stage: str, number: int) -> Mistake | None:
-    """A norm taken in a wrong way; None for the right ones."""
-    wrong = _NORM_MISTAKES.get(kind)
-    return None if wrong is None else replace(wrong, stage=stage, at=(f"norm {number}",))
-
-
-def unlearned_norm(stage: str, number: int) -> Mistake:
-    """A norm without learned gain and shift."""
-    return replace(UNLEARNED_NORM, stage=stage, at=(f"norm {number}",))
+    def mistakes(self, stage: str, number: int) -> tuple[Mistake, ...]:
+        """What is wrong with it in its stage: the way it is taken, and that nothing in it is learned."""
+        wrong = [_NORM_MISTAKES[self.kind]] if self.kind in _NORM_MISTAKES else []
+        bare = [UNLEARNED_NORM] if self.norm is None or self.norm.gain is None else []
+        return tuple(replace(one, stage=stage, at=(f"norm {number}",)) for one in (*wrong, *bare))
 
 
 # sums: x came in, the part is what attention or the feed-forward part made of it, read is what that was given
@@ -139,7 +140,7 @@ def plain_sum(x: Array, part: Array, norm: Layer, read: Array) -> Array:
 
 
 def _sum_mistakes(number: int, word: str, what: str) -> tuple[Mistake, ...]:
-    rows: list[tuple[str, str, Callable[[Array, Array, Layer, Array], Array]]] = [
+    rows: list[tuple[str, str, Callable[..., Array]]] = [
         ("no-residual", "no residual: the input is not added", lambda x, part, norm, read: norm(part)),
         ("no-norm", "no norm after the sum", lambda x, part, norm, read: x + part),
         ("neither", "neither sum nor norm", lambda x, part, norm, read: part),
@@ -156,6 +157,10 @@ def _sum_mistakes(number: int, word: str, what: str) -> tuple[Mistake, ...]:
         ("part-twice", "the part added to itself instead of the input", lambda x, part, norm, read: norm(part + part)),
         ("part-added-twice", f"the {what}'s output added twice", lambda x, part, norm, read: norm(x + 2 * part)),
         ("multiplied", "a product where the sum belongs", lambda x, part, norm, read: norm(x * part)),
+        ("input-times-a-number", "the input multiplied by a number in the sum",
+         lambda x, part, norm, read, number=0.3: norm(number * x + part)),
+        ("part-times-a-number", f"the {what}'s output multiplied by a number in the sum",
+         lambda x, part, norm, read, number=0.3: norm(x + number * part)),
         ("adds-what-was-normalised", "the normalised input added where the input itself belongs",
          lambda x, part, norm, read: read + part),
     ]  # fmt: skip
@@ -209,10 +214,7 @@ def as_it_is(x: Array) -> Array:
 _RELU = "ReLU(y W_1 + b_1) W_2 + b_2"
 ACTIVATION = (
     *wrong_versions(
-        "feed-forward",
-        "activation",
-        "activation, inner",
-        _RELU,
+        "feed-forward", "activation", "activation, inner", _RELU,
         [
             ("relu-missing", "no ReLU between the two layers", as_it_is),
             ("relu-sigmoid", "a sigmoid in the place of the ReLU", lambda x: 1 / (1 + np.exp(-x))),
@@ -221,21 +223,30 @@ ACTIVATION = (
             ("relu-absolute", "the absolute value in the place of the ReLU", lambda x: np.abs(x)),
             ("relu-negative", "the negative part in the place of the ReLU", lambda x: relu(-x)),
             ("relu-other-side", "the smaller of x and 0 in the place of the ReLU", lambda x: np.clip(x, None, 0)),
+            ("relu-other-threshold", "the larger of x and a number other than 0 in the place of the ReLU",
+             lambda x, number=0.3: np.clip(x, number, None)),
+            ("relu-squared", "the square of the ReLU", lambda x: relu(x) ** 2),
             ("relu-before-first", "a ReLU before the first layer, and none between the two",
              {"reads": lambda known: relu(known["y"]), "activation": as_it_is}),
+            ("relu-in-place-before-first",
+             "a ReLU in place before the first layer, which changes what is added after the second, too",
+             {"reads": lambda known: relu(known["y"]), "second adds": lambda known: relu(known["y"]),
+              "activation": as_it_is}),
         ],
     ),
     *wrong_versions(
-        "feed-forward",
-        "activation",
-        "activation, inner",
-        _RELU,
+        "feed-forward", "activation", "activation, inner", _RELU,
         [
             ("gelu", "GELU in the place of ReLU", lambda x: x * 0.5 * (1 + erf(x / 2**0.5))),
             ("gelu-tanh", "GELU (by tanh) in the place of ReLU",
              lambda x: 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))),
             ("leaky-relu", "a leaky ReLU in the place of ReLU", lambda x: np.where(x > 0, x, 0.01 * x)),
+            ("leaky-relu-steep", "a leaky ReLU of another slope in the place of ReLU",
+             lambda x, number=0.3: np.where(x > 0, x, number * x)),
             ("silu", "SiLU in the place of ReLU", lambda x: x / (1 + np.exp(-x))),
+            ("elu", "an ELU in the place of ReLU", lambda x: np.where(x > 0, x, np.expm1(np.clip(x, None, 0)))),
+            ("softplus", "softplus in the place of ReLU", lambda x: np.log1p(np.exp(x))),
+            ("mish", "mish in the place of ReLU", lambda x: x * np.tanh(np.log1p(np.exp(x)))),
         ],
         Weight.DEPARTURE,
     ),
@@ -258,10 +269,7 @@ MIXING = wrong_versions(
 )  # fmt: skip
 
 OUTPUT = wrong_versions(
-    "output",
-    "output",
-    "output",
-    "return z W + b; the cross-entropy takes the softmax",
+    "output", "output", "output", "return z W + b; the cross-entropy takes the softmax",
     [
         ("output-softmax", "a softmax at the output, where scores are wanted (the loss has its own)", softmax),
         ("output-log-softmax", "a log-softmax at the output, where scores are wanted", lambda s: np.log(softmax(s))),
@@ -272,12 +280,20 @@ OUTPUT = wrong_versions(
         ("output-sigmoid", "a sigmoid at the output", lambda s: 1 / (1 + np.exp(-s))),
         ("output-relu", "a ReLU at the output", relu),
         ("output-tanh", "a tanh at the output", lambda s: np.tanh(s)),
+        ("output-times-a-number", "the scores multiplied or divided by a number", lambda s, number=0.3: number * s),
     ],
-)
+)  # fmt: skip
 OUTPUT_READS = wrong_versions(
     "output", "output reads", "output", "the output reads z = norm(y + feed-forward(y))",
     [("output-skips-feed-forward", "the output read before the feed-forward part", lambda known: known["y"]),
      ("output-skips-layer", "the output read from the embedding", lambda known: known["x"]),
+     ("output-adds-x", "the embedding added once more before the output", lambda known: known["z"] + known["x"]),
+     ("output-mean-of-places", "the mean of all places read by the output at each",
+      lambda known: known["z"] * 0 + np.mean(known["z"], axis=1, keepdims=True)),
+     ("output-first-place", "the first place read by the output at each",
+      lambda known: known["z"] * 0 + known["z"][:, :1]),
+     ("output-last-place", "the last place read by the output at each",
+      lambda known: known["z"] * 0 + known["z"][:, -1:]),
      ("output-reads-feed-forward", "the output read before the last sum and norm", lambda known: known["f"])],
 )  # fmt: skip
 

@@ -49,9 +49,7 @@ def first_group(x: Array, q: Array) -> Array:
 
 
 GROUPS = wrong_versions(
-    "attention",
-    "share keys",
-    "scores",
+    "attention", "share keys", "scores",
     "r query heads in a row share a group: repeat_interleave(r, dim=1), not repeat",
     [
         ("groups-in-turns", "grouped keys and values laid out by repeat instead of repeat_interleave",
@@ -64,10 +62,7 @@ GROUPS = wrong_versions(
     ],
 )  # fmt: skip
 CAUSAL = wrong_versions(
-    "attention",
-    "causal",
-    "mask",
-    "query i of T reads key j of S where j <= i + S - T",
+    "attention", "causal", "mask", "query i of T reads key j of S where j <= i + S - T",
     [
         ("causal-missing", "no causal mask: the future is read", lambda allowed, scores: allowed),
         ("causal-one-ahead", "a causal mask that lets each query read one key ahead",

@@ -13,7 +13,7 @@ A stage is a function of the weights, of the values so far and of its steps; RIG
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ RIGHT: dict[str, Any] = {
     "tokens": rows.scale_tokens,
     "join": rows.add_rows,
     "sum of rows": rows.scale_sum,
+    "late rows": rows.words_and_places,
     "embedding norm": rest.as_it_is,
     "formula": None,  # the table that is learned
     "table": 0,
@@ -60,7 +61,7 @@ def embedding(roles: Roles, values: Values, step: Steps) -> Array:
     """E[s] + P[t]."""
     if values.ids is None or roles.tokens is None:
         raise LookupError("no table of tokens")
-    x = step["tokens"](roles.tokens[values.ids], roles.fixed_tokens)
+    x = step["tokens"](roles.tokens[values.ids])
     x = step["join"](x, step["rows"](positions_table(roles, values.ids, roles.tokens.shape[1], step), values.ids))
     return np.asarray(step["embedding norm"](step["sum of rows"](x)))
 
@@ -80,18 +81,24 @@ def attention(roles: Roles, values: Values, step: Steps) -> Array:
     if not roles.attends:
         raise LookupError("no attention")
     norm = step["first norm"] if norms_before(step, 1) else rest.as_it_is
-    states = [norm(values.known[name if name in values.known else "x"]) for name in ("query", "key", "value")]
-    q, k, v = roles.queries(states[0]), roles.keys(states[1]), roles.values(states[2])
+    read = [values.known[name if name in values.known else "x"] for name in ("query", "key", "value")]
+    sides = zip(("queries", "keys", "values"), (roles.queries, roles.keys, roles.values), read, strict=True)
+    q, k, v = (project(norm(step[f"{side} read"](x, _words(roles, values, x)))) for side, project, x in sides)
     shape = next(value.shape for value in values.known.values() if value.ndim == 3)
     sizes = heads.Sizes(
         width=q.shape[-1] // roles.heads, heads=roles.heads, states=shape[-1], batch=shape[0], length=shape[1],
-        asked_heads=roles.asked_heads, fixed=roles.fixed_scale,
+        asked_heads=roles.asked_heads,
     )  # fmt: skip
     allowed = None if values.pad is None else ~values.pad[:, None, None, :]
     if roles.safe:
         step = {**step, "softmax": heads.softmax_or_zero(step["softmax"])}
     with np.errstate(invalid="ignore"):
         return heads.multi_head_attention(q, k, v, sizes, allowed, roles.hidden, step)
+
+
+def _words(roles: Roles, values: Values, x: Array) -> Array:
+    """The words without their places; states where there are no words."""
+    return x if values.ids is None or roles.tokens is None else roles.tokens[values.ids]
 
 
 def norms_before(step: Steps, number: int) -> bool:
@@ -107,8 +114,11 @@ def mixing(roles: Roles, values: Values, step: Steps) -> Array:
 def first_sum(roles: Roles, values: Values, step: Steps) -> Array:
     """norm(x + m)."""
     x = values.known.get("query", values.known.get("x", values["m"]))
+    x = step["first adds"](x, _words(roles, values, x))
     read = step["first norm"](x) if norms_before(step, 1) else x
-    return np.asarray(step["first sum"](x, values["m"], step["first norm"], read))
+    y = np.asarray(step["first sum"](x, values["m"], step["first norm"], read))
+    places = y if values.ids is None or not roles.tables else rows.rows_in_order(roles.tables[0], values.ids)
+    return np.asarray(step["late rows"](y, places))
 
 
 def feed_forward(roles: Roles, values: Values, step: Steps) -> Array:
@@ -153,6 +163,7 @@ def run(roles: Roles, values: Values, replaced: Mapping[str, Any], stages: tuple
     return values
 
 
-def mistakes_of_stage(stage: str) -> list[Mistake]:
-    """The library's mistakes of one stage; layout and formula are chosen apart."""
-    return [one for one in LIBRARY if one.stage == stage and one.step not in ("layout", "formula")]
+def mistakes_of_stage(stage: str, numbers: Iterable[float] = ()) -> list[Mistake]:
+    """The mistakes of one stage, with the numbers of a person's model; layout and formula are chosen apart."""
+    listed = [one for one in LIBRARY if one.stage == stage and one.step not in ("layout", "formula")]
+    return [one for each in listed for one in each.with_numbers(numbers)]

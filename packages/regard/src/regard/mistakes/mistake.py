@@ -8,8 +8,10 @@ out otherwise, a mask of padding): it costs nothing and is at most mentioned. A 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
+from inspect import signature
 from typing import Any
 
 Steps = Mapping[str, Any]  # the function that stands at each step of the layer
@@ -50,6 +52,17 @@ class Mistake:
         """What stands there instead."""
         wrong: Callable[..., Any] = self.replaces[self.step]
         return wrong
+
+    def with_numbers(self, numbers: Iterable[float]) -> list[Mistake]:
+        """Itself; or where it has a ``number``, itself with each of those that were seen in a person's model.
+
+        >>> half = Mistake(name="", stage="", said="", replaces={"sum": lambda x, number=0.3: number * x})
+        >>> [one.function(2) for one in half.with_numbers([0.5, 3])]
+        [1.0, 6]
+        """
+        if not callable(wrong := self.replaces.get(self.step)) or "number" not in signature(wrong).parameters:
+            return [self]
+        return [replace(self, replaces={self.step: partial(wrong, number=number)}) for number in numbers]
 
 
 def wrong_versions(

@@ -33,10 +33,6 @@ RIGHT: dict[str, Any] = {
     "before": lambda x, norm: x,
 }
 NORM_FIRST = {"before": lambda x, norm: norm(x)}  # what the layout "norm first" means in the skeleton
-A_NUMBER: dict[str, Any] = {  # a diagnosis has seen that number in a person's model; any will do here
-    "scale-by-another-number": lambda n: 0.3,
-    "embedding-times-a-number": lambda x, fixed: x * 0.3,
-}
 
 
 def attend(q: Array, k: Array, v: Array, allowed: Array, step: Steps) -> Array:
@@ -87,10 +83,27 @@ def answer(out: Array, states: Array, step: Steps) -> Array:
 def embed(ids: Array, tokens: Array, table: Array, step: Steps) -> Array:
     """E[s] + P[t] for words ids (N, T), with the tables E and P."""
     table = step["formula"](len(table), table.shape[1])
-    x = step["tokens"](tokens[ids], None)
+    x = step["tokens"](tokens[ids])
     x = step["join"](x, step["rows"](table, ids))
     x = step["sum of rows"](x)
     return x
+
+
+def place(ids: Array, tokens: Array, table: Array, step: Steps) -> Array:
+    """Words and places on their way to the feed-forward part; a norm stands for attention and its sum."""
+    x = step["join"](tokens[ids], step["rows"](table, ids))
+    y = step["late rows"](norm(x), table[: ids.shape[1]])
+    return y
+
+
+def project(words: Array, places: Array, wq: Array, wk: Array, wv: Array, step: Steps) -> Array:
+    """Queries, keys and values of words and places (N, T, width), and what the sum behind attention adds."""
+    x = words + places
+    q = step["queries read"](x, words) @ wq
+    k = step["keys read"](x, words) @ wk
+    v = step["values read"](x, words) @ wv
+    added = step["first adds"](x, words)
+    return np.concatenate([q, k, v, added], axis=-1)
 
 
 def normalise(x: Array, gain: Array, shift: Array, step: Steps) -> Array:
@@ -160,6 +173,16 @@ SKELETONS = {
         inputs=(
             "ids = np.arange(3, 13).reshape(2, 5) * 7 % 13\ntokens, table = random(size=(13, 6)), random(size=(11, 6))",
         ),
+    ),
+    "place": Skeleton(
+        function=place,
+        inputs=(
+            "ids = np.arange(3, 13).reshape(2, 5) * 7 % 13\ntokens, table = random(size=(13, 6)), random(size=(11, 6))",
+        ),
+    ),
+    "project": Skeleton(
+        function=project,
+        inputs=("words, places = random(size=(2, 2, 5, 7))\nwq, wk, wv = random(size=(3, 7, 7))",),
     ),
     "normalise": Skeleton(
         function=normalise,

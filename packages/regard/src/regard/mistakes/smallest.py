@@ -22,7 +22,7 @@ import numpy as np
 from regard.errors import CouldNotFindOut
 from regard.mistakes.grouped_and_causal import hide_future
 from regard.mistakes.mistake import Mistake, Steps
-from regard.mistakes.skeletons import A_NUMBER, NORM_FIRST, RIGHT, SKELETONS, Skeleton, answer, norm
+from regard.mistakes.skeletons import NORM_FIRST, RIGHT, SKELETONS, Skeleton, answer, norm
 from regard.results import Result
 
 
@@ -76,8 +76,6 @@ def stage_functions(mistake: Mistake | None, names: Iterable[str], steps: Steps,
 
 def replaced_steps(mistake: Mistake) -> dict[str, Any]:
     """What a mistake puts in the place of which step of the skeletons."""
-    if mistake.name in A_NUMBER:
-        return {mistake.step: A_NUMBER[mistake.name]}
     steps = {name: wrong for name, wrong in mistake.replaces.items() if name != "layout"}
     return {**steps, **NORM_FIRST} if "layout" in mistake.replaces else steps
 
@@ -212,12 +210,12 @@ class _Inliner(ast.NodeTransformer):
     def _expression(self, function: Callable[..., Any], given: list[ast.expr]) -> ast.expr:
         tree = _function_tree(function)
         body = [one for one in tree.body if not _is_docstring(one)]
-        plain = len(body) == 1 and isinstance(body[0], ast.Return) and not tree.args.defaults
-        if not plain or body[0].value is None:  # type: ignore[attr-defined]
+        if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
             return ast.Call(func=ast.Name(self.writer.need(function), ast.Load()), args=given, keywords=[])
         self.writer.need_names(body[0], function)
-        values = dict(zip([one.arg for one in tree.args.args], given, strict=True))
-        expression: ast.expr = _Substitution(values).visit(body[0].value)  # type: ignore[attr-defined]
+        defaults = tree.args.defaults[max(0, len(tree.args.defaults) + len(given) - len(tree.args.args)) :]
+        values = dict(zip([one.arg for one in tree.args.args], [*given, *defaults], strict=True))
+        expression: ast.expr = _Substitution(values).visit(body[0].value)
         return expression
 
 

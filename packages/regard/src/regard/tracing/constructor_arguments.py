@@ -81,21 +81,9 @@ WORDS = {"vocab", "vocabulary", "word", "words", "token", "tokens", "ntoken", "n
 MOST_LAYERS = 24  # N=5000 counts something else
 COUNTS = {"n", "num", "number", "of", "size", "count", "len"}
 DECLARE = 'REGARD = {"arguments": {"%s": "%s"}}'
-
-
 CONFIGURATIONS = {
-    "config",
-    "cfg",
-    "conf",
-    "configuration",
-    "args",
-    "hparams",
-    "opt",
-    "opts",
-    "settings",
-    "hp",
-    "params",
-}
+    "config", "cfg", "conf", "configuration", "args", "hparams", "opt", "opts", "settings", "hp", "params",
+}  # fmt: skip
 
 
 class FilledConfig(dict[str, Any]):
@@ -225,7 +213,8 @@ def argument_roles(names: Iterable[str], declared: Mapping[str, Any]) -> dict[st
     >>> argument_roles(["german", "english", "d_model", "n_heads", "max_len"], {})["english"]
     'target_words'
     """
-    roles = {name: declared.get(name, role_of(name)) for name in names}
+    said = {name: role_of(value) or value if isinstance(value, str) else value for name, value in declared.items()}
+    roles = {name: said.get(name, role_of(name)) for name in names}
     first = list(roles)[:2]
     if {"width", "heads", "longest"} <= {*map(str, roles.values())} and [roles[name] for name in first] == [None, None]:
         roles |= zip(first, ("source_words", "target_words"), strict=True)  # what stands before all sizes of a model

@@ -8,13 +8,13 @@ output it is made of without another anchor in between. Nothing here looks at a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from regard.array_types import Array
-from regard.tracing.recording import Event, ForwardPass, Node
+from regard.tracing.recording import Event, ForwardPass, Node, Place
 
 PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "matmul", "linear"}
 WITH_ADDEND = {"addmm", "baddbmm", "addmv"}
@@ -27,8 +27,7 @@ class Anchor:
 
     kind: str  # "tokens", "linear", "meeting"
     order: int
-    line: int | None
-    method: str
+    place: Place
     reads: Anchors = frozenset()
     parameters: tuple[str, ...] = ()
     weight: Array | None = None  # (in, out) of a linear, the table of tokens
@@ -46,8 +45,7 @@ class AppliedArray:
 
     op: str
     order: int
-    line: int | None
-    method: str
+    place: Place
     parameters: tuple[str, ...]
     value: Array
     to: Anchors
@@ -60,8 +58,7 @@ class Norm:
     """What looks like a normalisation's gain and shift, either of which may be missing."""
 
     order: int
-    line: int | None
-    method: str
+    place: Place
     gain: Array | None
     shift: Array | None
     parameters: tuple[str, ...]
@@ -113,10 +110,8 @@ class Dataflow:
         if event.op == "sum" and event.inputs[0] in self.pending:
             return self._product_sum(order, event)
         self._pass(event)
-        if event.op == "native_layer_norm":
-            self._layer_norm(order, event)
-        elif "batch_norm" in event.op:
-            self._batch_norm(order, event)
+        if event.op == "native_layer_norm" or "batch_norm" in event.op:
+            self._norm(order, event)
         elif event.op in ("add", "add_", "mul", "mul_", "sub", "addcmul", "div"):
             self._elementwise(order, event)
 
@@ -168,28 +163,14 @@ class Dataflow:
         matrix = self.nodes[event.inputs[1]]
         if self.nodes[event.inputs[1]].live or int(np.prod(matrix.shape[2:])) != 1:
             return self._pass(event)
-        flat = Node(
-            live=False,
-            parameters=matrix.parameters,
-            shape=matrix.shape[:2],
-            value=self.value_of(matrix).reshape(matrix.shape[:2]),
-        )
-        self._linear(
-            order, event, event.inputs[0], flat, event.inputs[2] if len(event.inputs) > 2 else None, turned=True
-        )
+        flat = replace(matrix, shape=matrix.shape[:2], value=self.value_of(matrix).reshape(matrix.shape[:2]))
+        addend = event.inputs[2] if len(event.inputs) > 2 else None
+        self._linear(order, event, event.inputs[0], flat, addend, turned=True)
 
     def _meeting(self, order: int, event: Event, left: int, right: int, inner: int) -> None:
         index = len(self.anchors)
-        self.anchors.append(
-            Anchor(
-                "meeting",
-                order,
-                event.line,
-                event.method,
-                self.recent_anchors(left) | self.recent_anchors(right),
-                inner=inner,
-            )
-        )
+        reads = self.recent_anchors(left) | self.recent_anchors(right)
+        self.anchors.append(Anchor("meeting", order, event.place, reads, inner=inner))
         self.anchors[index].left.append(left)
         self.anchors[index].right.append(right)
         self._mark_outputs(index, event)
@@ -225,27 +206,14 @@ class Dataflow:
         self.anchors[index].left.append(event.inputs[1])
         self._mark_outputs(index, event)
 
-    def _layer_norm(self, order: int, event: Event) -> None:
-        learned = [i for i in event.inputs[1:] if not self.nodes[i].live]
-        values = [self.value(i).reshape(-1) for i in learned] + [None, None]
-        self.norms.append(
-            Norm(
-                order=order,
-                line=event.line,
-                method=event.method,
-                gain=values[0],
-                shift=values[1],
-                parameters=tuple(p for i in learned for p in self.nodes[i].parameters),
-                eps=float(event.plain[-1]),
-            )
-        )
-
-    def _batch_norm(self, order: int, event: Event) -> None:
-        learned = [i for i in event.inputs[1:] if self.nodes[i].parameters][:2]
-        values = [self.value(i).reshape(-1) for i in learned] + [None, None]
+    def _norm(self, order: int, event: Event) -> None:
+        """A norm of torch's own: what it has learned, and the small number of a layer norm."""
+        batch = "batch_norm" in event.op  # its running mean and variance are neither live nor learned
+        learned = [i for i in event.inputs[1:] if (self.nodes[i].parameters if batch else not self.nodes[i].live)][:2]
+        gain, shift = ([self.value(i).reshape(-1) for i in learned] + [None, None])[:2]
         names = tuple(p for i in learned for p in self.nodes[i].parameters)
-        place = {"order": order, "line": event.line, "method": event.method}
-        self.norms.append(Norm(**place, gain=values[0], shift=values[1], parameters=names))  # type: ignore[arg-type]
+        eps = None if batch else float(event.plain[-1])
+        self.norms.append(Norm(order=order, place=event.place, gain=gain, shift=shift, parameters=names, eps=eps))
 
     def _elementwise(self, order: int, event: Event) -> None:
         if len(event.inputs) < 2:
@@ -268,8 +236,7 @@ class Dataflow:
             AppliedArray(
                 op=event.op.rstrip("_"),
                 order=order,
-                line=event.line,
-                method=event.method,
+                place=event.place,
                 parameters=self.nodes[other].parameters,
                 value=value,
                 to=self.recent_anchors(live),
@@ -287,7 +254,7 @@ class Dataflow:
     def _anchor(self, key: Any, kind: str, order: int, event: Event) -> int:
         if key not in self._by_key:
             self._by_key[key] = len(self.anchors)
-            self.anchors.append(Anchor(kind, order, event.line, event.method))
+            self.anchors.append(Anchor(kind, order, event.place))
         return self._by_key[key]
 
     def _mark_outputs(self, index: int, event: Event) -> None:

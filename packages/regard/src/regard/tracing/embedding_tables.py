@@ -63,6 +63,10 @@ def find_positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, .
         ):
             names += one.parameters
             tables += _tables(one, recording, width)
+    for one in flow.applied if not tables else ():  # rows of a table that are added only behind attention
+        if one.op == "add" and one.parameters and one.value.ndim >= 2 and one.value.shape[-1] == width:
+            names += one.parameters
+            tables += _tables(one, recording, width)
     for anchor in flow.anchors:  # a table that is read by places computed from the ids
         if anchor.kind == "tokens" and anchor.weight is not None and anchor is not find_tokens(flow, flow.run):
             tables.append(anchor.weight)

@@ -8,6 +8,7 @@ search tries both), those behind the values the values', and what follows is mix
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ import numpy as np
 from regard.array_types import Array
 from regard.tracing.dataflow import Anchor, Anchors, AppliedArray, Dataflow, Norm, ends_in_ones
 from regard.tracing.embedding_tables import find_positions, find_tokens, is_subset, states_width
-from regard.tracing.recording import Recording
+from regard.tracing.recording import Place, Recording
 
 MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
 USUAL_EPS = (1e-5, 1e-6, 1e-12, 1e-8, 0.0)
@@ -50,19 +51,6 @@ class Projection:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Place:
-    """Where something happens in the person's file."""
-
-    line: int | None = None
-    method: str = ""
-
-    def __str__(self) -> str:
-        if self.line is None:
-            return ""
-        return f"line {self.line}" + (f", in {self.method}" if self.method not in ("", "<module>") else "")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Roles:
     """The parts of a one-layer model, as far as they were found."""
 
@@ -83,8 +71,7 @@ class Roles:
     eps: tuple[float, ...] = USUAL_EPS
     places: dict[str, Place] = field(default_factory=dict)
     hidden: float = -1e9  # what forbidden scores are filled with: far below every score, or -inf
-    fixed_scale: float | None = None  # the first number that scores, queries or keys are multiplied by
-    fixed_tokens: float | None = None  # the first number that the words' rows are multiplied by
+    numbers: tuple[float, ...] = ()  # that live values are multiplied by or compared with, or filled with
     safe: bool = False  # a softmax that gives 0 where everything is forbidden, as torch's own attention does
     attends: bool = True
     sliced: bool = False  # each head reads a slice of the states, through a matrix that all share
@@ -139,8 +126,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         eps=_eps(flow),
         places=_places(flow, scores, contexts, mixing, inner, outer, output),
         hidden=_mask_value(flow),
-        fixed_scale=_fixed_scale(flow, scores, contexts),
-        fixed_tokens=_fixed_tokens(flow),
+        numbers=_numbers(flow),
         safe=any(event.op == "_safe_softmax" for event in run.events),
         attends=bool(contexts) or recording.kind == "attention",  # a function is one, however it adds up
         sliced=sliced,
@@ -315,8 +301,7 @@ def _norms(flow: Dataflow) -> tuple[Norm, ...]:
         norms.append(
             Norm(
                 order=one.order,
-                line=one.line,
-                method=one.method,
+                place=one.place,
                 gain=one.value.reshape(-1),
                 shift=None if after is None else after.value.reshape(-1),
                 parameters=one.parameters + (() if after is None else after.parameters),
@@ -372,33 +357,28 @@ def _mask_value(flow: Dataflow) -> float:
     return -np.inf if infinite else -1e9
 
 
-def _fixed_scale(flow: Dataflow, scores: list[int], contexts: list[int]) -> float | None:
-    """The first plain number that the scores, or what they are made of, are multiplied by."""
-    if not scores or not contexts:
-        return None
-    near = frozenset(scores) | flow.anchors[scores[0]].reads
-    return _first_factor(flow, near, flow.anchors[contexts[0]].order)
+NUMBERED = {"mul", "div", "add", "sub", "rsub", "lerp", "masked_fill", "where", "maximum", "clamp", "clamp_min",
+            "leaky_relu", "threshold", "mean"}  # fmt: skip
+MOST_PLAIN = 5
 
 
-def _fixed_tokens(flow: Dataflow) -> float | None:
-    """The first plain number that the words' rows are multiplied by."""
-    tokens = frozenset(i for i, anchor in enumerate(flow.anchors) if anchor.kind == "tokens")
-    first = min((anchor.order for anchor in flow.anchors if anchor.kind != "tokens"), default=len(flow.run.events))
-    return _first_factor(flow, tokens, first)
-
-
-def _first_factor(flow: Dataflow, near: Anchors, before: int) -> float | None:
-    """The first number, of a usual size, by which something made of these anchors is multiplied or divided."""
-    for event in flow.run.events[:before]:
+def _numbers(flow: Dataflow) -> tuple[float, ...]:
+    """The plain numbers, of a usual size, that live values meet; a quotient's also inverted."""
+    met: list[float] = []
+    for event in flow.run.events:
         live = [i for i in event.inputs if flow.nodes[i].live]
-        if event.op.rstrip("_") not in ("mul", "div") or len(live) != 1 or not flow.recent_anchors(live[0]) & near:
+        if (op := event.op.rstrip("_")) not in NUMBERED or not live or not event.outputs:
             continue
-        fixed = [i for i in event.inputs if i not in live and not flow.nodes[i].parameters and flow.value(i).size == 1]
-        numbers = [*event.plain, *(flow.value(i).item() for i in fixed)]
-        usual = [float(p) for p in numbers if isinstance(p, (int, float)) and 1e-6 < abs(p) < 1e6]
-        if usual:
-            return usual[0] if event.op.startswith("mul") else 1 / usual[0]
-    return None
+        fixed = [i for i in event.inputs if i not in live and not flow.nodes[i].parameters]
+        single = [flow.value(i).item() for i in fixed if flow.nodes[i].shape in ((), (1,))]
+        plain = [float(p) for p in (*event.plain, *single) if isinstance(p, (int, float))]
+        if op in ("add", "sub", "rsub") and len(event.inputs) < 2:
+            continue  # a number that is added, as in a norm; times another tensor it is a factor
+        if op == "mean":  # of two things that were put side by side, not of a place's numbers
+            sizes = [math.prod(flow.nodes[i].shape) for i in (live[0], event.outputs[0])]
+            plain = [0.5] if sizes[0] == 2 * sizes[1] else []
+        met += [1 / p if op == "div" else p for p in plain if 1e-3 < abs(p) < 1e3 and abs(p) != 1]
+    return tuple(dict.fromkeys(met))[:MOST_PLAIN]
 
 
 def _places(
@@ -417,10 +397,10 @@ def _places(
     }
     for name, anchors in named.items():
         if anchors:
-            places[name] = Place(line=flow.anchors[anchors[0]].line, method=flow.anchors[anchors[0]].method)
+            places[name] = flow.anchors[anchors[0]].place
     for one in flow.applied:
         if one.op == "add" and one.value.ndim >= 2 and "positions" not in places:
-            places["positions"] = Place(line=one.line, method=one.method)
+            places["positions"] = one.place
     return places | _places_between(flow, scores, contexts) | _places_after(flow, contexts)
 
 
@@ -430,16 +410,17 @@ def _places_between(flow: Dataflow, scores: list[int], contexts: list[int]) -> d
         return {}
     places: dict[str, Place] = {}
     inside = frozenset(scores)
+    sides = frozenset[int]().union(*(flow.anchors[i].reads for i in scores))
     for event in flow.run.events[: flow.anchors[contexts[0]].order]:
         live = [i for i in event.inputs if flow.nodes[i].live]
         near = any(flow.recent_anchors(i) & inside for i in live)
-        place = Place(line=event.line, method=event.method)
+        place = event.place
         if "softmax" in event.op or (event.op in ("exp", "sum") and near):
             places.setdefault("softmax", place)
         elif event.op in ("masked_fill", "masked_fill_", "where") and near:
             places.setdefault("mask", place)
         elif event.op in ("div", "mul", "div_", "mul_") and (
-            near or (event.plain and flow.recent_anchors(live[0]) if live else False)
+            near or (event.plain and any(flow.recent_anchors(i) & sides for i in live))
         ):
             places.setdefault("scale", place)
     return places
@@ -450,7 +431,7 @@ def _places_after(flow: Dataflow, contexts: list[int]) -> dict[str, Place]:
     places: dict[str, Place] = {}
     start = flow.anchors[contexts[0]].order if contexts else 0
     for number, norm in enumerate(_norms(flow)):
-        places[f"norm {number + 1}"] = Place(line=norm.line, method=norm.method)
+        places[f"norm {number + 1}"] = norm.place
     sums = 0
     for event in flow.run.events[start:]:
         live = [i for i in event.inputs if flow.nodes[i].live]
@@ -460,7 +441,7 @@ def _places_after(flow: Dataflow, contexts: list[int]) -> dict[str, Place]:
             and flow.recent_anchors(live[0]) != flow.recent_anchors(live[1])
         ):
             sums += 1
-            places.setdefault(f"sum {sums}", Place(line=event.line, method=event.method))
+            places.setdefault(f"sum {sums}", event.place)
         if event.op in ("relu", "relu_", "clamp_min", "gelu", "maximum", "threshold"):
-            places.setdefault("activation", Place(line=event.line, method=event.method))
+            places.setdefault("activation", event.place)
     return places

@@ -26,6 +26,22 @@ KINDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where something happens in the person's file."""
+
+    line: int | None = None
+    method: str = ""
+
+    def __str__(self) -> str:
+        if self.line is None:
+            return ""
+        return f"line {self.line}" + (f", in {self.method}" if self.method not in ("", "<module>") else "")
+
+
+NOWHERE = Place()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Event:
     """One operation: the nodes it read and made, its plain arguments, and the line of the file it came from."""
 
@@ -36,6 +52,10 @@ class Event:
     line: int | None = None
     method: str = ""
     kind: str = ""  # "moves" where it only rearranges, "random" where it draws
+
+    @property
+    def place(self) -> Place:
+        return Place(line=self.line, method=self.method)
 
     @property
     def moves(self) -> bool:
@@ -60,6 +80,10 @@ class Failure:
     message: str
     line: int | None
     method: str = ""
+
+    @property
+    def place(self) -> Place:
+        return Place(line=self.line, method=self.method)
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
@@ -107,6 +131,7 @@ class Recording:
     masked: ForwardPass | None = None  # a part that takes a mask, run with one
     source: str = ""
     padding: str = "either"  # what the file declares: "masked", "read", or either is right
+    future: str = "read"  # what the file declares: "read", or "hidden" in a model that is meant to be causal
 
     @property
     def wavers(self) -> bool:
@@ -215,6 +240,7 @@ def _recording(plain: dict[str, Any]) -> Recording:
         masked=None if plain["masked"] is None else _run(plain["masked"]),
         source=_text(plain["source"]),
         padding=_text(plain["padding"]),
+        future=_text(plain["future"]),
     )
 
 

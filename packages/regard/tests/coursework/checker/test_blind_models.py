@@ -78,6 +78,18 @@ def test_no_edit_that_makes_it_wrong_is_called_right(row: dict[str, Any], tmp_pa
     assert outcome(path, text) != "right"
 
 
+TRUTH = json.loads((Path(__file__).parent / "blind" / "wrong" / "truth.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.table
+@pytest.mark.parametrize("name", TRUTH)
+def test_what_is_wrong_is_named_as_what_it_is(name: str) -> None:
+    path = Path(__file__).parent / "blind" / "wrong" / f"{name}.py"
+    report = check_transformer(f"{path}:TransformerTranslator", hints=2, limit=60)
+    assert [one.name for one in report.diagnosis.mistakes] == TRUTH[name]["names"], TRUTH[name]["mistakes"]
+
+
 WRONG_AT_TIMES = {  # a model that knows when it is looked at: when its places are exchanged, and what that is called
     "self.training": "only-in-eval",
     "x.dtype == torch.float32": "only-in-float64",

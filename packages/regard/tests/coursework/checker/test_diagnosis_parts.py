@@ -495,7 +495,7 @@ def test_half_precision_is_seen_without_a_role() -> None:
     recording = record(Half)
     roles = find_roles(recording, whole=False)
     match = Match(complete=False, mistakes=(), switches={}, reached=0, roles=roles)
-    assert "half-precision" in [one.name for one in find_findings(recording, match, stages=("feed-forward",))]
+    assert "half-precision" in [one.mistake.name for one in find_findings(recording, match, stages=("feed-forward",))]
 
 
 # what cannot be checked

@@ -120,7 +120,11 @@ def test_two_mistakes_at_once(pair: tuple[str, str]) -> None:
 STRANGE = [
     ("attention", "scores = q @ k.transpose(2, 3)", "scores = 1.2345 * q @ k.transpose(2, 3)"),
     ("feed-forward", "torch.relu(self.linear1(y))", "torch.sin(self.linear1(y))"),
-    ("second sum and norm", "self.norm_ff(y + self.linear2(hidden))", "self.norm_ff(0.7 * y + self.linear2(hidden))"),
+    (
+        "second sum and norm",
+        "self.norm_ff(y + self.linear2(hidden))",
+        "self.norm_ff(torch.sinh(y) + self.linear2(hidden))",
+    ),
     ("output", "self.final(z)", "self.final(z) ** 3"),
 ]
 
@@ -177,6 +181,22 @@ def test_a_departure_can_be_accepted() -> None:
     row = rows_of("plain", "gelu")
     assert not diagnosed(planted("plain", row)).answer
     assert diagnosed(planted("plain", row), accepted=frozenset({"gelu"})).answer
+
+
+DETOURS = [
+    ("self.place(places)", "self.place(places) * 3.0 / 3.0"),
+    (
+        "x = self.embed(ids)",
+        "x = self.embed(ids) * (0.0 * (ids != 0).to(self.word.weight) + 1.0).clamp(0, 1)[..., None]",
+    ),
+]
+
+
+@pytest.mark.parametrize("detour", DETOURS, ids=["rounding", "clamped mask"])
+def test_a_detour_is_no_mistake(detour: tuple[str, str]) -> None:
+    found = diagnosed(planted("plain", detour))
+    assert found.mistakes == ()
+    assert found.answer
 
 
 STRUCTURE = [

@@ -169,6 +169,26 @@ def test_padding_can_be_declared(tmp_path: Path) -> None:
         check_transformer(spec, padding="eaten")
 
 
+def test_a_file_can_say_that_it_is_meant_to_hide_the_future(tmp_path: Path) -> None:
+    softmax, hides = "w = torch.softmax(q", "w = torch.softmax(torch.full((t, t), -1e9).triu(1) + q"
+    said = (
+        'REGARD = {"future": "hidden", "arguments": {"source_words": "n_src"}}\n'  # a usual name of a size is one, too
+    )
+    spec = filled(tmp_path / "my.py", old=softmax, new=hides)
+    ran = recorded_run.record_in_sandbox(spec, default=NAME, seed=0, limit=60)
+    report = check.check_recording(ran, name=spec, seed=0, hints=2)
+    assert [one.name for one in report.diagnosis.mistakes] == ["mask-hides-future"]
+    assert 'if that is meant, say so in the file: REGARD = {"future": "hidden"}' in " ".join(str(report).split())
+    filled(tmp_path / "meant.py", old=softmax, new=hides)
+    (tmp_path / "meant.py").write_text((tmp_path / "meant.py").read_text() + said)
+    ran = recorded_run.record_in_sandbox(f"{tmp_path / 'meant.py'}:{NAME}", default=NAME, seed=0, limit=60)
+    assert check.check_recording(ran, name=spec, seed=0).answer
+    assert not check.check_recording(ran, name=spec, seed=0, several_heads=True).answer  # as a class is marked
+    unknown = replace(ran, recording=replace(ran.recording, future="unseen"))
+    with pytest.raises(InputError, match="REGARD says that the future is 'unseen'; it must be read or hidden"):
+        check.check_recording(unknown, name=spec, seed=0)
+
+
 def test_a_class_of_this_session_is_checked_too() -> None:
     from torch import nn
 

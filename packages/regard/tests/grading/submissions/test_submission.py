@@ -55,6 +55,16 @@ def test_a_folder_of_files_and_folders(tmp_path) -> None:
     assert ids(read_submissions([str(tmp_path)])) == {"ada": ["ada.py"], "bob": ["hw.ipynb"]}
 
 
+def test_several_folders_with_files_of_one_name_are_a_students_each(tmp_path) -> None:
+    for name in ("dora", "emil"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "hw.py").write_text(CODE)
+    paths = [str(tmp_path / "dora"), str(tmp_path / "emil")]
+    assert ids(read_submissions(paths)) == {"dora": ["hw.py"], "emil": ["hw.py"]}
+    listed = {"hw": Student(id="hw")}  # a name on the list is a student's: then both folders hold what hw handed in
+    assert "hw" in ids(read_submissions(paths, students=listed))
+
+
 def test_single_files(tmp_path) -> None:
     for name in ("ada.py", "bob.ipynb"):
         (tmp_path / name).write_text(CODE)

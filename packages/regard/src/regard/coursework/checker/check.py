@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.coursework.checker import recorded_run
-from regard.coursework.checker.diagnosis import Diagnosis
+from regard.coursework.checker.diagnosis import HIDES_FUTURE, Diagnosis
 from regard.coursework.checker.notebook_template import NAME
 from regard.coursework.checker.part_diagnosis import judge
 from regard.coursework.checker.provenance import restore_inputs, uncounted_heads
@@ -18,7 +18,7 @@ from regard.results import Result
 from regard.sandbox.jail import Tier
 from regard.tracing.recording import Recording
 
-PADDING = ("either", "masked", "read")
+PADDING, FUTURE = ("either", "masked", "read"), ("read", "hidden")
 WIDTH = 100
 
 
@@ -181,10 +181,13 @@ def check_recording(
 ) -> TransformerReport:
     """What a recording that another process sent is worth: judged on the inputs that were really given to it.
 
-    ``several_heads``: one head is a doubt, unless its process says that it was asked for several, which is a mistake.
+    ``several_heads``, where a class is marked: one head is a doubt, unless its process says that it was asked for
+    several, which is a mistake; and no file declares that it is meant to hide the future.
     """
     recording, doubts = restore_inputs(ran.recording, seed)
     doubts += (uncounted_heads(recording),) if several_heads and uncounted_heads(recording) else ()
+    if several_heads:  # where a class is marked, all are asked for the same model
+        recording = replace(recording, future="read")
     diagnosis = _diagnose(recording, name=name, padding=recording.padding if padding == "either" else padding)
     return TransformerReport(
         claim=claim,
@@ -200,7 +203,10 @@ def check_recording(
 def _diagnose(recording: Recording, *, name: str, padding: str) -> Diagnosis:
     if padding not in PADDING:
         raise InputError(f"padding is {padding!r}; it must be one of {', '.join(PADDING)}.")
-    diagnosis = judge(recording, padding=padding, tries=affordable_tries(recording))
+    if recording.future not in FUTURE:
+        raise InputError(f"REGARD says that the future is {recording.future!r}; it must be {' or '.join(FUTURE)}.")
+    accepted = HIDES_FUTURE if recording.future == "hidden" else frozenset[str]()
+    diagnosis = judge(recording, padding=padding, accepted=accepted, tries=affordable_tries(recording))
     if diagnosis.unread:
         raise CouldNotFindOut(f"{name} {diagnosis.unread}")
     # once a part is right, how far it came says more than the error

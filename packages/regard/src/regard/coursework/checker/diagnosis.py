@@ -19,14 +19,14 @@ from regard.coursework.checker.comparison import (
     output_difference,
     start_values,
 )
-from regard.coursework.checker.findings import Finding, find_findings, has_few_digits
+from regard.coursework.checker.findings import Finding, find, find_findings, has_few_digits
 from regard.coursework.checker.role_solver import Solver
 from regard.coursework.checker.search import TRIES, find_match, match_whole
 from regard.mistakes.feed_forward import NormChoice
-from regard.mistakes.mistake import Mistake, Weight
+from regard.mistakes.mistake import Weight
 from regard.results import Result
-from regard.tracing.parameter_roles import Place, Roles, find_roles
-from regard.tracing.recording import Failure, Recording
+from regard.tracing.parameter_roles import Roles, find_roles
+from regard.tracing.recording import NOWHERE, Failure, Place, Recording
 
 CANDIDATES = 150  # of roles that are tried where dataflow does not tell them
 
@@ -44,13 +44,16 @@ class ReportedMistake:
     weight: str
 
     @property
+    def place(self) -> Place:
+        return Place(line=self.line, method=self.method)
+
+    @property
     def where(self) -> str:
         """The part, the method and the line, as far as they are known."""
-        place = str(Place(line=self.line, method=self.method))
-        return ": ".join(part for part in (self.stage, place) if part) or "the model as a whole"
+        return ": ".join(part for part in (self.stage, str(self.place)) if part) or "the model as a whole"
 
     def __str__(self) -> str:
-        place = str(Place(line=self.line, method=self.method))
+        place = str(self.place)
         right = f". Right: {self.instead}" if self.instead else ""
         return f"{self.said}{f' ({place})' if place else ''}{right}."
 
@@ -103,7 +106,7 @@ class Diagnosis(Result):
         return {**super().to_dict(), "answer": self.answer}
 
 
-HIDES_FUTURE = {"mask-hides-future", "mask-hides-future-and-padding"}
+HIDES_FUTURE = frozenset({"mask-hides-future", "mask-hides-future-and-padding"})
 HIDES_PADDING = ("mask-padding", "mask-padding-both", "mask-hides-future-and-padding")
 TWINS = {  # the same with queries and keys exchanged, which nobody can see from outside
     "weights-turned": "the softmax over the queries instead of the keys",
@@ -135,19 +138,16 @@ def diagnose(
             match = again if again.complete else match
         roles = match.roles
     reached = {"", *(stages if match.complete else stages[: match.reached])}
-    findings = [one for one in find_findings(recording, match, stages=stages) if one.stage in reached]
+    findings = [one for one in find_findings(recording, match, stages=stages) if one.mistake.stage in reached]
     guessed = not match.complete and recording.runs[0].raised is None and "attention" in stages
     if guessed:  # half an explanation is none: only what needs no role is said
-        match, findings = replace(match, mistakes=()), [one for one in findings if one.name in CERTAIN]
+        match, findings = replace(match, mistakes=()), [one for one in findings if one.mistake.name in CERTAIN]
+    every = [*(Finding(mistake=one) for one in match.mistakes), *findings, *_padding(match, recording, padding)]
     named = [
-        report_mistake(one, match.roles)
-        for one in match.mistakes
-        if _counts_as_mistake(one) and one.name not in accepted
+        report(one, match.roles)
+        for one in every
+        if one.mistake.weight is not Weight.VARIATION and one.mistake.name not in accepted
     ]
-    named += [
-        report_finding(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted
-    ]
-    named += _padding(match, recording, padding)
     named = _join_time_first(_without_echoes(named))
     # a tensor that does not follow the model, or another mistake, often fails in float32 as well: told once
     named = [one for one in named if one.name != "only-in-float64"] or named
@@ -192,7 +192,7 @@ def unread_sentence(match: Match, stages: tuple[str, ...]) -> str:
     """Which line was not understood, and how it can be written so that it is."""
     stage = stages[min(match.reached, len(stages) - 1)]
     form, keys = READABLE[stage]
-    place = str(next((match.roles.places[key] for key in keys if key in match.roles.places), Place()))
+    place = str(next((match.roles.places[key] for key in keys if key in match.roles.places), NOWHERE))
     return (
         f"could not be read: what is done in the part {stage!r}{f' ({place})' if place else ''} is none of the ways to "
         f"write it that we can follow, so it may be right or wrong. Written as {form}, it can be checked."
@@ -205,36 +205,23 @@ def solver(recording: Recording, roles: Roles) -> Solver:
     return Solver(recording, roles, numbers_in(run), start_values(run, recording.pad))
 
 
-def _counts_as_mistake(mistake: Mistake) -> bool:
-    return mistake.weight is not Weight.VARIATION
-
-
-def report_mistake(mistake: Mistake, roles: Roles) -> ReportedMistake:
-    """A mistake as it is told."""
-    return _report(mistake, next((roles.places[key] for key in mistake.at if key in roles.places), Place()))
-
-
-def report_finding(finding: Finding) -> ReportedMistake:
-    """A finding as it is told."""
-    return _report(finding, finding.place)
-
-
-def _report(one: Mistake | Finding, place: Place) -> ReportedMistake:
+def report(finding: Finding, roles: Roles) -> ReportedMistake:
+    """A finding as it is told, where it stands or where its role does."""
+    one, place = finding.mistake, finding.place
+    if place.line is None:
+        place = next((roles.places[key] for key in one.at if key in roles.places), place)
     told = {"name": one.name, "said": one.said, "instead": one.instead, "stage": one.stage, "weight": one.weight.value}
     return ReportedMistake(**told, line=place.line, method=place.method)
 
 
-def _padding(match: Match, recording: Recording, padding: str) -> list[ReportedMistake]:
+def _padding(match: Match, recording: Recording, padding: str) -> list[Finding]:
     """Padding that is read where it should be hidden, or hidden where it should be read."""
     mask = match.mistake_at("mask")
     if not match.complete or padding == "either" or mask not in ("", "mask-padding", "mask-padding-both"):
         return []
     if (not mask) == (padding == "read"):
         return []
-    hidden = Finding(name="padding-hidden", said="padding is hidden", instead="the model asked for reads padding")
-    read = Finding(name="padding-read", said="padding is read like words", instead="hide the keys that are padding")
-    place = match.roles.places.get("softmax", Place())
-    return [report_finding(replace(hidden if mask else read, stage="attention", place=place))]
+    return [find("padding-hidden" if mask else "padding-read")]
 
 
 def _join_time_first(named: list[ReportedMistake]) -> list[ReportedMistake]:
@@ -283,10 +270,12 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
         for one in match.mistakes
         if one.weight is Weight.VARIATION and one.name.startswith(("positions", "norm"))
     ]
-    notes += [one.said for one in findings if one.weight is Weight.VARIATION]
+    notes += [one.mistake.said for one in findings if one.mistake.weight is Weight.VARIATION]
     mask = match.mistake_at("mask")
     if mask in HIDES_FUTURE:
-        notes.append("the future is hidden, by a triangular mask")
+        meant = "" if recording.future == "hidden" or recording.kind != "translator" else "; if that is meant, say so "
+        meant += 'in the file: REGARD = {"future": "hidden"}' * bool(meant)
+        notes.append(f"the future is hidden, by a triangular mask{meant}")
     if match.complete and not all(has_places_for(match.roles, one) for one in recording.fresh):
         notes.append("more than 200 places were not compared: the whole table of positions could not be found")
     if match.complete and recording.pad is not None and mask in ("", "mask-hides-future", *HIDES_PADDING):

@@ -10,14 +10,15 @@ import numpy as np
 
 from regard.array_types import Array
 from regard.coursework.checker.comparison import EXACT, SINGLE, is_close
-from regard.coursework.checker.diagnosis import Diagnosis, ReportedMistake, diagnose, report_finding, report_mistake
-from regard.coursework.checker.findings import NOWHERE, Finding, one_gain_finding, unregistered_findings
+from regard.coursework.checker.diagnosis import Diagnosis, ReportedMistake, diagnose, report
+from regard.coursework.checker.findings import Finding, find, unregistered_findings
 from regard.coursework.checker.search import TRIES, find_match
 from regard.mistakes.attention import softmax
 from regard.mistakes.embedding import FORMULAS, sinusoids
-from regard.mistakes.feed_forward import NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
+from regard.mistakes.feed_forward import NORM_KINDS, NormChoice
+from regard.mistakes.mistake import Mistake
 from regard.tracing.parameter_roles import Roles, find_roles
-from regard.tracing.recording import ForwardPass, Recording
+from regard.tracing.recording import NOWHERE, ForwardPass, Recording
 
 STAGES_OF = {
     "attention": (("attention",),),
@@ -82,17 +83,9 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
     incomplete, _, extra, mask, match = min(readings, key=lambda one: one[:2])
     if incomplete:
         return dataclasses.replace(plain, notes=(*plain.notes, "with a mask, nothing we know explains the result"))
-    place = match.roles.places.get("mask", match.roles.places.get("softmax", NOWHERE))
-    named = [report_mistake(one, match.roles) for one in extra]
+    named = [report(Finding(mistake=one), match.roles) for one in extra]
     if not mask and not any(one.name == "mask-thrown-away" for one in plain.mistakes):
-        without = Finding(
-            name="mask-without-effect",
-            said="a mask that is given and changes nothing",
-            instead="scores = scores.masked_fill(hidden, -inf), before the softmax",
-            stage="attention",
-            place=place,
-        )
-        named.append(report_finding(without))
+        named.append(report(find("mask-without-effect"), match.roles))
     parts = {**plain.parts, **({"attention": "mistake"} if named else {})}
     return dataclasses.replace(plain, mistakes=plain.mistakes + tuple(named), parts=parts)
 
@@ -107,13 +100,10 @@ def _judge_norm(recording: Recording) -> Diagnosis:
         for choice in _norm_choices(roles):
             made = [choice(one.inputs["x"]) for one in recording.runs]
             if all(is_close(value, one.output, tolerance) for value, one in zip(made, recording.runs, strict=True)):
-                wrong = norm_mistake(choice.kind, "norm", 1)
-                bare = choice.norm is None or choice.norm.gain is None
-                named = [report_mistake(one, roles) for one in ((wrong,) if wrong else ())]
-                named += [report_mistake(unlearned_norm("norm", 1), roles)] if bare else []
+                said = [Finding(mistake=one) for one in choice.mistakes("norm", 1)]
                 if choice.norm is not None and choice.norm.gain is not None and choice.norm.gain.size == 1:
-                    named.append(report_finding(one_gain_finding(roles.places.get("norm 1", NOWHERE))))
-                return _make_diagnosis(recording, "norm", tuple(named), explained=True)
+                    said.append(find("norm-one-gain", roles.places.get("norm 1", NOWHERE)))
+                return _make_diagnosis(recording, "norm", tuple(report(one, roles) for one in said), explained=True)
     off = float(np.abs(_right_norm(roles, run) - run.output).max()) if run.output is not None else None
     return _make_diagnosis(recording, "norm", (), explained=False, difference=off)
 
@@ -141,12 +131,12 @@ def _judge_positions(recording: Recording) -> Diagnosis:
     time_first = all(_is_time_first(run) for run in runs)
     added = [_added_rows(_swap_axes(run) if time_first else run) for run in runs]
     table = added[0]
-    hanging = tuple(report_finding(one) for one in unregistered_findings(recording))
+    hanging = tuple(report(one, Roles()) for one in unregistered_findings(recording))
     turned = ("the first axis is taken for time, so the states must be (T, N, width)",) if time_first else ()
     for tolerance in (EXACT, SINGLE):
         for one in FORMULAS:
             if all(is_close(one.function(*rows.shape), rows, tolerance) for rows in added):
-                named = () if one.cost == 0 else (report_mistake(one, Roles()),)
+                named = () if one.cost == 0 else (report(Finding(mistake=one), Roles()),)
                 notes = turned if one.cost else (one.said, *turned)
                 return _make_diagnosis(recording, "positions", named + hanging, explained=True, notes=notes)
     later = [sinusoids(len(rows) + 1, rows.shape[1])[1:] for rows in added]
@@ -206,37 +196,28 @@ def _judge_loss(recording: Recording) -> Diagnosis:
 
 def _loss_mistake(name: str, said: str) -> ReportedMistake:
     instead = "the mean over real tokens of -log softmax(scores)[target]: F.cross_entropy(..., ignore_index=pad)"
-    return report_finding(Finding(name=name, said=said, instead=instead, stage="loss"))
+    return report(Finding(mistake=Mistake(name=name, stage="loss", said=said, instead=instead)), Roles())
 
 
 def _losses(run: ForwardPass, pad: int) -> Iterator[tuple[str, str, float, Array]]:
     scores, targets = run.inputs["scores"], run.inputs["targets"]
     real = targets != pad
     every = np.ones_like(real)
-    right: list[tuple[str, str, Array, float | None]] = [
+    places, of_sentence = np.arange(targets.shape[1]), np.maximum(real.sum(axis=1, keepdims=True), 1)
+    counted: list[tuple[str, str, Array, float | None]] = [
         ("padding left out of the mean", "", real, None),  # no sentence: this one is right
         ("padding-scored", "padding scored like words", every, None),
-    ]
-    right += [
         ("sum-for-mean", "a sum where the mean belongs", real, 1.0),
         ("sum-for-mean-padding", "a sum over all places, padding included", every, 1.0),
         ("mean-over-padding", "padding left out of the sum but counted in the mean", real, 1.0 / every.size),
         ("mean-over-sentences", "a sum over places and a mean over sentences", real, 1.0 / len(targets)),
-        (
-            "mean-of-sentence-means",
-            "the mean of each sentence, then the mean of those: a word of a short sentence counts more",
-            real / np.maximum(real.sum(axis=1, keepdims=True), 1) / len(targets),
-            1.0,
-        ),
-        ("first-token-dropped", "the first target left out", real & (np.arange(targets.shape[1]) > 0), None),
-        (
-            "last-token-dropped",
-            "the last place left out",
-            real & (np.arange(targets.shape[1]) < targets.shape[1] - 1),
-            None,
-        ),
-    ]
-    for name, said, kept, weight in right:
+        ("mean-of-sentence-means",
+         "the mean of each sentence, then the mean of those: a word of a short sentence counts more",
+         real / of_sentence / len(targets), 1.0),
+        ("first-token-dropped", "the first target left out", real & (places > 0), None),
+        ("last-token-dropped", "the last place left out", real & (places < len(places) - 1), None),
+    ]  # fmt: skip
+    for name, said, kept, weight in counted:
         yield name, said, *_cross_entropy(scores, targets, kept, weight)
     ours = _cross_entropy(scores, targets, real, None)
     yield "wrong-sign", "the wrong sign: the log-likelihood goes up when it is minimised", -ours[0], -ours[1]

@@ -20,4 +20,5 @@ def respond(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
     if not isinstance(declared, dict):
         raise InputError(f"REGARD must be a dictionary; it is of type {type(declared).__name__}.")
     recording = record(thing, name=str(asked["name"]), declared=declared, seed=int(asked["seed"]))
-    return replace(recording, padding=str(declared.get("padding", "either"))).to_bytes()
+    padding, future = str(declared.get("padding", "either")), str(declared.get("future", "read"))
+    return replace(recording, padding=padding, future=future).to_bytes()

@@ -24,7 +24,7 @@ from regard.mistakes.mistake import Mistake, Weight
 from regard.tracing.dataflow import Norm
 from regard.tracing.embedding_tables import is_subset
 from regard.tracing.parameter_roles import Projection, Roles
-from regard.tracing.recording import Recording
+from regard.tracing.recording import NOWHERE, Recording
 
 MOST_ARRAYS, MOST_TRIPLES, MOST_ALIKE = 60, 240, 24
 AFTER: dict[str, str] = {"layout": "norm after"}
@@ -441,4 +441,4 @@ def _names(part: Projection, bias: Piece) -> tuple[str, ...]:
 
 def _norm(gain: Piece, shift: Piece, eps: float | None) -> Norm:
     names = gain.parameters + shift.parameters
-    return Norm(order=0, line=None, method="", gain=gain.value, shift=shift.value, parameters=names, eps=eps)
+    return Norm(order=0, place=NOWHERE, gain=gain.value, shift=shift.value, parameters=names, eps=eps)

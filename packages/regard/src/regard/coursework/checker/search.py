@@ -32,7 +32,7 @@ from regard.coursework.checker.comparison import (
 )
 from regard.coursework.checker.role_solver import MASKS
 from regard.mistakes.embedding import FORMULAS
-from regard.mistakes.feed_forward import LAYOUTS, NORM_FIRST, NORM_KINDS, NormChoice, norm_mistake, unlearned_norm
+from regard.mistakes.feed_forward import LAYOUTS, NORM_FIRST, NORM_KINDS, NormChoice
 from regard.mistakes.layer import RIGHT, STAGES, Values, mistakes_of_stage
 from regard.mistakes.mistake import Mistake, Weight, are_compatible
 from regard.tracing.dataflow import Norm
@@ -224,7 +224,7 @@ class Search:
                     )
 
     def _stage_mistakes(self, stage: str) -> list[Mistake]:
-        return [one for one in mistakes_of_stage(stage) if self._is_possible(one)]
+        return [one for one in mistakes_of_stage(stage, self.roles.numbers) if self._is_possible(one)]
 
     def _is_possible(self, one: Mistake) -> bool:
         if one.step == "mask":
@@ -256,10 +256,12 @@ class Search:
         if roles.learned_positions or not roles.tables:
             return [Choice(switches={"table": place}) for place in range(max(1, len(roles.tables)))]
         formulas = [Choice(switches=dict(one.replaces), mistakes=(one,)) for one in FORMULAS]
-        return [
-            *formulas,
-            *(Choice(switches={"table": i}, mistakes=(UNKNOWN_TABLE,)) for i in range(len(roles.tables))),
+        own = [
+            Choice(switches={"table": i}, mistakes=(one,))
+            for i, table in enumerate(roles.tables)
+            for one in [one for one in FORMULAS if _is_about(table, one.function(*table.shape))] or [UNKNOWN_TABLE]
         ]
+        return [*formulas, *own]
 
     def _norm_or_none(
         self, stage: str, branch: Branch, switch: str, number: int, *, free: bool = False
@@ -281,12 +283,9 @@ class Search:
 
     def _norms(self, switch: str, branch: Branch | None, of: str, number: int, stage: str) -> list[Choice]:
         """The norms that the model has, each with the ways of taking it; those that occur in the trace, if asked."""
-        choices = []
-        for choice in norm_choices(self.roles):
-            wrong = norm_mistake(choice.kind, stage, number)
-            bare = choice.norm is None or choice.norm.gain is None
-            mistakes = ((wrong,) if wrong else ()) + ((unlearned_norm(stage, number),) if bare else ())
-            choices.append(Choice(switches={switch: choice}, mistakes=mistakes))
+        choices = [
+            Choice(switches={switch: one}, mistakes=one.mistakes(stage, number)) for one in norm_choices(self.roles)
+        ]
         if branch is None or not of:
             return choices
         kept = []
@@ -297,7 +296,7 @@ class Search:
         return kept
 
 
-CAUSAL_MASKS = ("mask-hides-future", "mask-hides-past", "mask-hides-itself")
+CAUSAL_MASKS = ("mask-hides-future", "mask-hides-past", "mask-hides-itself", "mask-hides-future-and-itself")
 UNKNOWN_TABLE = Mistake(
     name="positions-unknown-table",
     stage="embedding",
@@ -305,6 +304,11 @@ UNKNOWN_TABLE = Mistake(
     instead="a learned table, or columns 2i and 2i+1 with sin and cos of t / 10000^(2i/d)",
     at=("positions",),
 )
+
+
+def _is_about(table: Array, exact: Array) -> bool:
+    """Whether a table of sines is that of a formula but for angles in float32, whose error grows with the place."""
+    return bool((np.abs(table - exact) <= 1e-6 * (1 + np.arange(len(table)))[:, None]).all())
 
 
 def norm_choices(roles: Roles) -> list[NormChoice]:
@@ -407,7 +411,7 @@ def _whole_choices(roles: Roles, recording: Recording, stages: Sequence[str], *,
         for pair in norms:
             yield from (_merge_choices(pair, mask) for mask in masks)
         return
-    wrong = [one for stage in stages for one in mistakes_of_stage(stage) if one.cost]
+    wrong = [one for stage in stages for one in mistakes_of_stage(stage, roles.numbers) if one.cost]
     wrong += LAYOUTS if "first sum and norm" in stages else []
     wrong = [one for one in wrong if one.step != "mask" or (causal if one.name in CAUSAL_MASKS else padding)]
     ways = [Choice(switches=dict(one.replaces), mistakes=(one,)) for one in wrong]
@@ -422,10 +426,7 @@ def _norm_pairs(roles: Roles) -> Iterator[Choice]:
     for eps in dict.fromkeys([*(n.eps for n in known if n is not None and n.eps is not None), *roles.eps[:3]]):
         made = [NormChoice(norm=n, eps=eps if n is None or n.eps is None else n.eps) for n in known]
         for pair in [*combinations(made, 2), *((one, one) for one in made), *combinations(made[::-1], 2)]:
-            bare = [n for n, one in enumerate(pair, 1) if one.norm is None or one.norm.gain is None]
-            missing = tuple(unlearned_norm(f"{('first', 'second')[n - 1]} sum and norm", n) for n in bare)
-            switches = {"layout": "norm after", "first norm": pair[0], "second norm": pair[1]}
-            yield Choice(switches=switches, mistakes=missing)
+            yield _both_norms({"layout": "norm after", "first norm": pair[0], "second norm": pair[1]})
         if all(n is not None and n.eps is not None for n in known):
             return
 
@@ -434,14 +435,16 @@ def _wrong_norms(pair: Choice) -> Iterator[Choice]:
     """One norm, or both in the same way, over other axes or with another denominator."""
     for kind in NORM_KINDS:
         for which in (("first", "second"), ("first",), ("second",)):
-            wrong = [
-                (word, norm_mistake(kind, f"{word} sum and norm", number))
-                for number, word in enumerate(("first", "second"), 1)
-                if word in which
-            ]
-            switches = {f"{word} norm": replace(pair.switches[f"{word} norm"], kind=kind) for word, _ in wrong}
-            named = tuple(replace(m, echo=place > 0) for place, (_, m) in enumerate(wrong) if m is not None)
-            yield Choice(switches={**pair.switches, **switches}, mistakes=pair.mistakes + named)
+            taken = {f"{word} norm": replace(pair.switches[f"{word} norm"], kind=kind) for word in which}
+            yield _both_norms({**pair.switches, **taken})
+
+
+def _both_norms(switches: dict[str, Any]) -> Choice:
+    """Two norms and what is wrong with them; the same mistake in the second counts no further."""
+    first = switches["first norm"].mistakes("first sum and norm", 1)
+    second = switches["second norm"].mistakes("second sum and norm", 2)
+    known = {one.name for one in first}
+    return Choice(switches=switches, mistakes=(*first, *(replace(one, echo=one.name in known) for one in second)))
 
 
 def _match(search: Search, branch: Branch, *, complete: bool) -> Match:

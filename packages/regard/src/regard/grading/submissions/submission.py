@@ -215,14 +215,18 @@ def read_submissions(
 
 
 def _read(paths: list[str], listed: frozenset[str], times_of_files: bool, one_student: bool) -> Iterator[Submission]:
-    for path in map(Path, paths):
+    given = [*map(Path, paths)]
+    own = _folders_of_students(given, listed)
+    for path in given:
         if not path.exists():
             what = "leads nowhere" if path.is_symlink() else "does not exist"
             raise InputError(f"{path} {what}; give a folder of submissions, a zip file, or files.")
         if path.is_dir():
-            yield from group_by_student(
-                list(_walk_folder(path)), listed, times=_times(path) if times_of_files else None
-            )
+            from_here = path.parent if path in own else path  # then the folder's name is the student's
+            inside = [
+                replace(one, parts=(*path.relative_to(from_here).parts, *one.parts)) for one in _walk_folder(path)
+            ]
+            yield from group_by_student(inside, listed, times=_times(from_here) if times_of_files else None)
         elif path.suffix.lower() == ".zip" and not (
             one_student or identity(_owner((path.name,))[0]) in listed or is_hand_in(str(path))
         ):
@@ -234,6 +238,14 @@ def _read(paths: list[str], listed: frozenset[str], times_of_files: bool, one_st
             )
         else:
             raise InputError(f"{path} is no .py, .ipynb, .pdf or .zip file; give a folder, a zip file, or files.")
+
+
+def _folders_of_students(paths: list[Path], listed: frozenset[str]) -> list[Path]:
+    """Folders that all hold a file of one name, as hw.py, which is no student's: each folder is a student's."""
+    tops = [{file.name for file in one.iterdir() if file.name.lower().endswith(ALONE)} for one in paths if one.is_dir()]
+    common = {name for name in set[str]().union(*tops) if all(name in names for names in tops)}
+    students = len(tops) > 1 and any(identity(name.rpartition(".")[0]) not in listed for name in common)
+    return [one for one in paths if students and one.is_dir()]
 
 
 def _limit_total_size(submissions: Iterator[Submission]) -> list[Submission]:

@@ -19,7 +19,7 @@ from regard.noise.weights import weight_moments
 from regard.notation import readable
 from regard.progress import Progress
 from regard.results import Result
-from regard.written_numbers import at_most, in_full
+from regard.written_numbers import at_least, at_most, in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,11 +73,17 @@ class Comparison(Result):
         return comparison_figure(self)
 
     def _answer(self) -> list[str]:
-        better = self.two.error < self.one.error
-        worse = f"{self.one.error / self.two.error:.3g} x steadier" if better else "no steadier"
+        one, two = self.one, self.two
+        known = one.error - one.error_accuracy, two.error + two.error_accuracy  # at least, and at most
+        if known[0] <= known[1]:  # as far as the integrals tell
+            steadier = "no steadier"
+        elif _is_sharp(two):
+            steadier = f"{one.error / two.error:.3g} x steadier"
+        else:
+            steadier = f"more than {at_least(known[0] / known[1], 1)} x steadier"
         return [
-            f"Two heads are {worse} here: $E||c - target||^2$ is {self.two.error:.4g} with two and "
-            f"{self.one.error:.4g} with one."
+            f"Two heads are {steadier} here: $E||c - target||^2$ is {_shown_error(two)} with two and "
+            f"{_shown_error(one)} with one."
         ]
 
     def _setting(self) -> list[str]:
@@ -153,10 +159,11 @@ def compare(
     if not (np.isfinite(scale) and scale > 0):
         raise InputError(f"scale must be a positive number, not {scale:g}.")
     model = gaussian_setting(keys, spread=spread, iso=iso)
-    _refuse_wide_scores(scale, float(np.sqrt(spread + 2 * iso)))
+    most = _largest_scale(float(np.sqrt(spread + 2 * iso)))
+    _refuse_large_scale(scale, most)
     designs = one_head(keys, scale), two_heads(keys, scale)
     studies = [study(model, q, share=share) for q in designs]
-    scales = np.array(sorted({*SCALES, float(scale)}))
+    scales = np.array(sorted({*(one for one in SCALES if one <= most), float(scale)}))
     errors = np.array([[_error(score_laws(model, q(keys, T))) for q in (one_head, two_heads)] for T in scales])
     p = negative_score(iso, spread)
     # E[error; negative] and the total give both conditional errors: no second integral over the positive lengths
@@ -191,15 +198,31 @@ def compare(
     )
 
 
-def _refuse_wide_scores(scale: float, sd: float) -> None:
-    """sd: of the widest score at scale 1."""
-    most = min(WIDEST / sd, LARGEST) if sd > 0 else np.inf  # without noise every outcome is counted
-    if scale > most:
-        raise CouldNotFindOut(
-            f"At scale {scale:g} the scores differ by about {scale:g} and vary by {scale * sd:.3g}: too wide for the "
-            f"integrals, so neither error is known and nothing is said for one head or two; ask for a scale of at most "
-            f"{float(f'{0.99 * most:.2g}'):g}."
-        )
+def _largest_scale(sd: float) -> float:
+    """Up to where the integrals answer; sd: of the widest score at scale 1. Without noise every outcome is counted."""
+    return min(WIDEST / sd, LARGEST) if sd > 0 else np.inf
+
+
+def _refuse_large_scale(scale: float, most: float) -> None:
+    if scale <= most:
+        return
+    # scores as large as this are rounded by so much that their differences, which are all that counts, are lost
+    why = "are rounded too coarsely" if most == LARGEST else f"vary by {scale * WIDEST / most:.3g}: too wide"
+    raise CouldNotFindOut(
+        f"At scale {scale:g} the scores {why} for the integrals, so neither error is known and nothing is said for "
+        f"one head or two; ask for a scale of at most {float(f'{0.99 * most:.2g}'):g}."
+    )
+
+
+def _is_sharp(study: Study) -> bool:
+    """Whether the digits of an error that are printed are its own."""
+    return study.error > 1e4 * study.error_accuracy
+
+
+def _shown_error(study: Study) -> str:
+    if _is_sharp(study):
+        return f"{study.error:.4g}"
+    return f"at most {at_most(study.error + study.error_accuracy, 1)}"
 
 
 def _error(scores: Scores) -> float:

@@ -14,7 +14,7 @@ from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
 from regard.lowrank.singular import RankForError, Spectrum, Truncation, check_rank, smallest_rank
 from regard.notation import readable
-from regard.progress import Progress
+from regard.progress import Counter, Progress
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.rigor.floats import U
@@ -149,24 +149,12 @@ class SketchCheck(Result):
         return readable(f"$||A - Y Q^T||_F$ is {between(low, high, 6)}: {word} the stated {in_full(self.stated)}.")
 
 
-class Steps:
-    """Counts the rows read so far, and reports them."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def __call__(self, rows: int) -> None:
-        self.done += rows
-        if self.progress is not None:
-            self.progress(self.done, self.total)
-
-
-def blocks(matrix: Matrix, step: Steps) -> Iterator[tuple[slice, Float]]:
+def blocks(matrix: Matrix, step: Counter) -> Iterator[tuple[slice, Float]]:
     rows = max(1, BLOCK // matrix.shape[1])
     for start in range(0, len(matrix), rows):
         block = np.asarray(matrix[start : start + rows], dtype=np.float64)
         yield slice(start, start + len(block)), block
-        step(len(block))
+        step.add(len(block))
 
 
 def refuse_nonfinite(block: Float, image: Float, rows: slice, name: str) -> None:
@@ -183,7 +171,7 @@ def refuse_nonfinite(block: Float, image: Float, rows: slice, name: str) -> None
 def direct_residual(matrix: Matrix, image: Float, basis: Float, progress: Progress | None) -> tuple[float, float]:
     """Bounds on ||A - Y Q^T||_F, entry by entry in one reading."""
     check_arithmetic()
-    step, parts = Steps(progress, len(matrix)), []
+    step, parts = Counter(progress, len(matrix)), []
     for rows, block in blocks(matrix, step):
         parts.append(squares(block - image[rows] @ basis.T))
     slack = gamma(basis.shape[1] + 2) * norm_above(image) * norm_above(basis)
@@ -227,7 +215,7 @@ def sketch(
     _refuse(matrix, rank, oversample, passes, probes, probe_passes, failure_probability, name)
     rng = np.random.default_rng(seed)
     columns = min(rank + oversample, *matrix.shape)
-    step = Steps(progress, len(matrix) * (passes + probe_passes - 1))
+    step = Counter(progress, len(matrix) * (passes + probe_passes - 1))
     # the first basis is not made orthonormal: _twice and QR of the first pass do that, and ``passes`` is at least 2
     basis = rng.standard_normal((matrix.shape[1], columns))
     for _ in range(passes - 1):
@@ -317,7 +305,7 @@ def _probe_bounds(chain: list[Float], kept: _CertifiedBasis, failure: float) -> 
     return math.hypot(math.sqrt(above), 2 * kept.drift) * PAY, below
 
 
-def _gram_product(matrix: Matrix, vectors: Float, step: Steps, name: str) -> Float:
+def _gram_product(matrix: Matrix, vectors: Float, step: Counter, name: str) -> Float:
     """A^T A X in one pass."""
     total = np.zeros_like(vectors)
     with np.errstate(all="ignore"):  # what overflows is refused by name
@@ -335,7 +323,7 @@ def _project_out(basis: Float, vectors: Float) -> Float:
     return vectors
 
 
-def _last_pass(matrix: Matrix, basis: Float, probes: Float, step: Steps) -> tuple[Float, float, list[Float]]:
+def _last_pass(matrix: Matrix, basis: Float, probes: Float, step: Counter) -> tuple[Float, float, list[Float]]:
     """A Q, ||A||_F^2, and the probes with E^T E applied to them, in one reading."""
     columns, outside = basis.shape[1], _project_out(basis, probes)
     both = np.hstack([basis, outside])

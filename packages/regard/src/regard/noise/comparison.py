@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,16 +12,13 @@ from regard.arrays import as_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
 from regard.noise.pictures import comparison_figure
-from regard.noise.random_keys import Study, expected_error, study
+from regard.noise.random_keys import Study, expected_error, study, weight_moments
 from regard.noise.scores import KeyLaw, Scores, merge_equal_laws, score_laws
-from regard.noise.weights import weight_moments
 from regard.notation import readable
-from regard.progress import Progress
+from regard.pictures import Figure
+from regard.progress import Progress, steps
 from regard.results import Result
 from regard.written_numbers import at_least, at_most, in_full
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDEST = 4000.0  # standard deviation of a score: beyond, some hundred integrals over it take minutes
 LARGEST = 1e6  # of the scale: beyond, scores have lost the digits that their differences need
@@ -282,10 +278,8 @@ def _error_below_zero(
 ) -> float:
     """E[||c - target||^2; k_0 . mu_0 < 0]."""
     total, panels = 0.0, _negative_lengths(spread + iso, scale)
-    for done, (x, weights) in enumerate(panels):
+    for x, weights in steps(panels, len(panels), progress):
         total += float(weights @ np.array([_outcome_given_length(keys, iso, scale, point, heads)[0] for point in x]))
-        if progress is not None:
-            progress(done + 1, len(panels))
     return total
 
 

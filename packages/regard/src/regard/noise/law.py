@@ -23,11 +23,23 @@ from scipy.special import expit, ndtr, ndtri
 from regard.array_types import Real
 from regard.attention import log_sum_exp, softmax
 from regard.errors import CouldNotFindOut, InputError
-from regard.noise.draws import MOST_OUTCOMES, Sampler, half_interval, make_generator, outcomes, sobol_points
 from regard.noise.integrals import trapezoid
 from regard.noise.law_transform import TransformLaw, TwoHeadsLaw, transform_law
-from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, WeightLaw, merge_equal_laws
-from regard.noise.weights import check_points
+from regard.noise.scores import (
+    MOST_OUTCOMES,
+    ROUNDING,
+    KeyLaw,
+    Sampler,
+    Scores,
+    Value,
+    WeightLaw,
+    check_points,
+    half_interval,
+    make_generator,
+    merge_equal_laws,
+    outcomes,
+    sobol_points,
+)
 
 MOST_HELD = 2**24  # weights held at once: 128 MB
 

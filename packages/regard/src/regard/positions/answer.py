@@ -6,7 +6,6 @@ import math
 import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.files import check_target
-from regard.pictures import ENDINGS, save
+from regard.pictures import ENDINGS, Figure, save
 from regard.positions.encodings import Differences, check_base, check_dim, check_length, differences, is_odd, sinusoidal
 from regard.positions.nearest import Nearest, nearest_offset
 from regard.positions.number_formats import Table, check_way, implementation, round_to
@@ -33,9 +32,6 @@ from regard.positions.rows import (
 from regard.progress import Progress
 from regard.results import Result
 from regard.written_numbers import at_most, between, in_full
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 KINDS = ("sinusoidal", "rotary", "learned")
 _WAY_WORDS = {

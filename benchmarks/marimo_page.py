@@ -11,9 +11,9 @@ app = marimo.App()
 @app.cell
 def _():
     import marimo as mo
+    from regard.lab.state import State
 
     from regard.lab.pages import noise
-    from regard.lab.state import State
 
     return State, mo, noise
 

@@ -406,7 +406,7 @@ def test_an_answer_without_a_picture_needs_no_matplotlib_and_no_torch():
 
 def test_the_translators_page_answers_for_the_packages_own_run_without_torch():
     loaded = python(
-        "import sys\nfrom regard.lab.pages.translator import PAGE\nfrom regard.lab.state import State\n"
+        "import sys\nfrom regard.lab.pages.translator import PAGE\nfrom regard.lab.page import State\n"
         "assert PAGE.answer(State({}, start=PAGE.start)).picture['said']\nprint(*sys.modules)"
     ).split()
     assert "torch" not in loaded

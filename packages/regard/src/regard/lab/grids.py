@@ -17,10 +17,9 @@ import numpy as np
 import regard
 from regard.examples import example
 from regard.lab.copy_state import QUERY, START, STARTS, read_setup
-from regard.lab.page import ANSWERS, WHY, pages
+from regard.lab.page import ANSWERS, WHY, State, format_rows, pages
 from regard.lab.pages import claims, order, rank, translator
 from regard.lab.pages.copy import EPS
-from regard.lab.state import State, format_rows
 from regard.lab.tour import CARDS, TourTask
 from regard.strict_json import JsonObject
 from regard.translator.runs.files import EXAMPLE, FOLDER

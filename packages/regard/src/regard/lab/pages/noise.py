@@ -10,8 +10,7 @@ import numpy as np
 
 import regard
 from regard.array_types import Real
-from regard.lab.page import Answer, Explanation, Number, Page, tex
-from regard.lab.state import State, shortest_text
+from regard.lab.page import Answer, Explanation, Number, Page, State, shortest_text, tex
 from regard.strict_json import JsonObject
 from regard.written_numbers import in_full
 

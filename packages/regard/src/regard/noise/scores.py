@@ -7,10 +7,10 @@ every outcome there is.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import scipy  # its rooms load when they are first used: half of it is never needed
@@ -36,18 +36,26 @@ class Value:
     accuracy: float
 
 
-class WeightLaw(Protocol):
+class WeightLaw(ABC):
     """The law of one weight; shares are in (0, 1)."""
 
-    @property
-    def method(self) -> str:
-        """How the numbers are found."""
+    method: str  # how the numbers are found
 
+    @abstractmethod
     def above(self, share: float) -> Value:
         """P(weight > share)."""
 
+    @abstractmethod
     def density(self, share: float) -> Value:
         """The density of the weight at a share."""
+
+    def value_above(self, share: float) -> float:
+        """P(weight > share) without its accuracy, where that is quicker: while a hand drags."""
+        return self.above(share).value
+
+    def sketch(self, shares: Real) -> Real:
+        """P(weight > share) for many shares at once, without an error estimate: for pictures."""
+        return np.array([self.value_above(share) for share in shares.tolist()])
 
 
 def logit(share: float) -> float:

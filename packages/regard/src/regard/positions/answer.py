@@ -206,12 +206,7 @@ def _result(kind: str, numbers: Table, length: int, near: Nearest | None, search
         through=numbers.through,
         implementation=implementation(numbers.through, numbers.library),
         distinct=search.equal is None,
-        equal=search.equal,
-        nearest=search.nearest,
-        distance=search.distance,
-        searched=search.searched,
-        in_doubt=search.in_doubt,
-        reasons=search.reasons,
+        **vars(search),
         records=() if near is None else near.records,
         differences=checked,
         _base=numbers.base,
@@ -230,30 +225,16 @@ def _learned_positions(
     rows = (given if format == "real" else round_to(given, format)) + 0.0  # -0.0 and 0.0 are one number
     if not np.isfinite(rows).all():
         raise InputError(f"The table has numbers beyond the range of {format}; choose another format.")
-    pair = nearest = first_equal_rows(rows)
-    distance = None if pair is None else (0.0, 0.0)
+    pair = first_equal_rows(rows)
+    distance, reasons = None if pair is None else (0.0, 0.0), ("All rows were compared, number by number.",)
+    search = PairSearch(equal=pair, nearest=pair, distance=distance, searched=len(rows), reasons=reasons)
     if pair is None and len(rows) > 1 and can_hold(*rows.shape):
         if (largest := float(np.abs(rows).max())) > LARGEST:  # the squares of distances would leave float64
             raise InputError(
                 f"The table has numbers as large as {largest:.3g}; scale it to below {in_full(LARGEST)} first."
             )
         nearest, one = nearest_rows(rows, progress=progress)
-        distance = (one, one)
-    return Positions(
-        kind="learned",
-        dim=rows.shape[1],
-        length=len(rows),
-        format=format,
-        through="real",
-        implementation="the table as given" if format == "real" else "the table, rounded",
-        distinct=pair is None,
-        equal=pair,
-        nearest=nearest,
-        distance=distance,
-        searched=len(rows),
-        in_doubt=0,
-        reasons=("All rows were compared, number by number.",),
-        records=(),
-        differences=None,
-        _table=rows,
-    )
+        search = replace(search, nearest=nearest, distance=(one, one))
+    known = _result("learned", Table(rows.shape[1], format), len(rows), None, search)
+    how = "the table as given" if format == "real" else "the table, rounded"
+    return replace(known, implementation=how, _table=rows)

@@ -23,7 +23,7 @@ FILES = sorted([*HOME.rglob("*.py"), *MODELS.rglob("*.py")])
 # The floors, from the ground up: a file imports from its own floor's neighbours (see below) and from lower floors only.
 GROUND = {
     *("errors", "extras", "results", "formats", "examples", "arrays", "array_types", "attention", "layers"),
-    *("files", "latex", "markup", "notation", "pictures", "plugins", "progress", "rigor", "toml"),
+    *("files", "latex", "markup", "notation", "pictures", "progress", "rigor", "toml"),
     *("torch_arithmetic", "declared_tables", "python_files", "strict_json", "terminal", "written_numbers"),
 }
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another

@@ -16,9 +16,9 @@ from itertools import cycle
 from pathlib import Path
 
 from regard.errors import InputError
+from regard.extras import LAB_PAGES, load_plugins
 from regard.markup import escape
 from regard.notation import latex, pieces
-from regard.plugins import LAB_PAGES, load_plugins
 from regard.strict_json import JsonObject
 from regard.toml import parse_toml
 from regard.written_numbers import in_full, is_count, real_number

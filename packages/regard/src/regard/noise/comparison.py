@@ -254,23 +254,25 @@ def head_variances(keys: int, spread: float, iso: float, scale: float, head: int
     [0.1435, 0.0504]
     """
     query, p = two_heads(keys, scale)[head : head + 1], negative_score(iso, spread)
-    means, squares = _moments(score_laws(gaussian_setting(keys, spread=spread, iso=iso), query))
-    below, below_squares = np.zeros(keys), 0.0
-    for panel, weights in _negative_lengths(spread + iso, scale) if head == 0 and p > 0 else ():
-        for x, weight in zip(panel, weights, strict=True):  # only the first head's scores know the length of key 0
-            inside, inside_squares = _moments(_scores_of_queries(query, iso, x))
-            below, below_squares = below + weight * inside, below_squares + weight * inside_squares
-    every = max(squares - float(means @ means), 0.0)
-    if head != 0:
+    moments = _moments(score_laws(gaussian_setting(keys, spread=spread, iso=iso), query))
+    every = _scatter(moments)
+    if head != 0:  # only the first head's scores know the length of key 0
         return every, every
-    kept, kept_squares = (means - below) / (1 - p), float(squares - below_squares) / (1 - p)
-    return every, max(kept_squares - float(kept @ kept), 0.0)
+    below = np.zeros(keys + 1)
+    for panel, weights in _negative_lengths(spread + iso, scale) if p > 0 else ():
+        below += weights @ np.array([_moments(_scores_of_queries(query, iso, x)) for x in panel])
+    return every, _scatter((moments - below) / (1 - p))
 
 
-def _moments(scores: Scores) -> tuple[Real, float]:
-    """E alpha and E||alpha||^2, which is E||c||^2 for orthonormal values."""
+def _moments(scores: Scores) -> Real:
+    """E alpha, and as a last number E||alpha||^2, which is E||c||^2 for orthonormal values."""
     moments = weight_moments(scores)
-    return moments.mean, float(np.trace(moments.second))
+    return np.append(moments.mean, np.trace(moments.second))
+
+
+def _scatter(moments: Real) -> float:
+    """E||c - E c||^2 from these."""
+    return max(float(moments[-1] - moments[:-1] @ moments[:-1]), 0.0)
 
 
 def _error_below_zero(

@@ -25,7 +25,7 @@ from regard.pictures import figure as new_figure
 from regard.results import Result
 from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, difference, gamma, norm_above
-from regard.written_numbers import at_least, at_most, in_full, is_finite_number
+from regard.written_numbers import at_least, at_most, in_full, is_finite_number, is_whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -366,7 +366,7 @@ class Spectrum(Result):
 
 def check_rank(rank: int, most: int, where: str, *, least: int = 1, fix: str = "") -> int:
     """The rank, if there can be an approximation of it; ``where`` follows the largest."""
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank <= most:
+    if not is_whole(rank) or not least <= rank <= most:
         raise InputError(f"rank must be a whole number from {least} to {most}{where}, not {rank}{fix}.")
     return int(rank)
 

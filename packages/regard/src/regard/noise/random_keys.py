@@ -358,7 +358,7 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
         points = min(points, 2**10)
     laws = partial(weight_laws, scores, scrambles=scrambles, seed=seed)
     shares = _shares(scores, partial(laws, points=points), share, tuple(quantiles), progress)
-    while accuracy is not None and shares.accuracy.max() > accuracy and 4 * points <= MOST_POINTS:
+    while accuracy is not None and shares.share_accuracy.max() > accuracy and 4 * points <= MOST_POINTS:
         points *= 4
         shares = _shares(scores, partial(laws, points=points), share, tuple(quantiles), progress)
     bias, variance = expected_error(moments, V, chosen)
@@ -378,14 +378,10 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
         method=moments.method,
         accuracy=moments.accuracy,
         share=share,
-        share_probability=shares.probability,
-        share_accuracy=shares.accuracy,
-        share_methods=shares.methods,
+        **vars(shares),
         # above one half two keys cannot both exceed the share, so the chances add up
-        anyone_above=float(shares.probability.sum()) if share >= 0.5 else None,
+        anyone_above=float(shares.share_probability.sum()) if share >= 0.5 else None,
         quantile_levels=tuple(quantiles),
-        quantiles=shares.quantiles if quantiles else None,
-        quantile_accuracy=shares.quantile_accuracy if quantiles else None,
     )
 
 
@@ -410,13 +406,13 @@ def error_accuracy(moments: WeightMoments, values: Real, target: Sequence[int]) 
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
-    """One entry per key; quantiles: keys x levels."""
+    """What a study says of shares and quantiles, under its names there."""
 
-    probability: Real
-    accuracy: Real
-    methods: tuple[str, ...]
-    quantiles: Real
-    quantile_accuracy: Real
+    share_probability: Real
+    share_accuracy: Real
+    share_methods: tuple[str, ...]
+    quantiles: Real | None
+    quantile_accuracy: Real | None
 
 
 def _shares(
@@ -428,21 +424,20 @@ def _shares(
 ) -> _Shares:
     """Shares and quantiles, once for all keys of the same law."""
     n = scores.keys
-    if n == 1:
-        certain = np.ones((1, len(levels)))
-        return _Shares(np.ones(1), np.zeros(1), ("one key",), certain, np.zeros_like(certain))
+    probability, accuracy, methods = np.ones(n), np.zeros(n), ["one key"] * n
+    table, table_accuracy = np.ones((n, len(levels))), np.zeros((n, len(levels)))
     # with a joint covariance equal laws do not make keys alike: their correlations may differ
     groups = list(range(n)) if scores.joint is not None else list(scores.which)
-    probability, accuracy, methods = np.zeros(n), np.zeros(n), [""] * n
-    table, table_accuracy = np.zeros((n, len(levels))), np.zeros((n, len(levels)))
     together = [[k for k in range(n) if groups[k] == group] for group in dict.fromkeys(groups)]
+    together = together if n > 1 else []  # a single key has all the weight
     laws = laws_of([some[0] for some in together])
     for members, law in zip(steps(together, len(together), progress), laws, strict=True):
         above, cuts = law.above(share), [quantile(law, level) for level in levels]
         for k in members:
             probability[k], accuracy[k], methods[k] = above.value, above.accuracy, law.method
             table[k], table_accuracy[k] = [c.value for c in cuts], [c.accuracy for c in cuts]
-    return _Shares(probability, accuracy, tuple(methods), table, table_accuracy)
+    quantiles = (table, table_accuracy) if levels else (None, None)
+    return _Shares(probability, accuracy, tuple(methods), *quantiles)
 
 
 def check_target(target: Sequence[int], n: int) -> tuple[int, ...]:

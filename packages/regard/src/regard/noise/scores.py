@@ -23,6 +23,7 @@ from regard.attention import softmax
 from regard.errors import InputError
 from regard.noise.model import NoiseModel
 from regard.progress import Counter, Progress
+from regard.written_numbers import is_whole
 
 # a few thousand roundings of numbers near 1, added to what a method says of its own accuracy
 ROUNDING = 1e-12
@@ -334,7 +335,7 @@ def make_generator(seed: int | np.random.Generator) -> np.random.Generator:
     """
     if isinstance(seed, np.random.Generator):
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+    if not is_whole(seed) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0 or a numpy Generator, not {seed!r}.")
     return np.random.default_rng(seed)
 

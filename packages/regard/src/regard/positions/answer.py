@@ -31,7 +31,7 @@ from regard.positions.rows import (
 )
 from regard.progress import Progress
 from regard.results import Result
-from regard.written_numbers import at_most, between, in_full
+from regard.written_numbers import at_most, between, in_full, is_whole
 
 KINDS = ("sinusoidal", "rotary", "learned")
 _WAY_WORDS = {
@@ -178,7 +178,7 @@ def _check(kind: str, format: str, through: str, library: str, effort: int) -> N
             f"library is {library!r}, but through real rounds real values once and asks no library for a sine; "
             "choose a number format and through float32, float64 or native with it."
         )
-    if not isinstance(effort, int) or isinstance(effort, bool) or effort < 1:
+    if not is_whole(effort) or effort < 1:
         raise InputError(f"effort is {effort!r}, but it counts offsets; give a whole number, 1 or more.")
 
 

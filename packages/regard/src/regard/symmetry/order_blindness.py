@@ -22,6 +22,7 @@ from regard.pictures import figure as new_figure
 from regard.progress import Progress, steps
 from regard.results import Result
 from regard.symmetry.maps import DTYPES, SCALES, Map, arithmetics, checked_map, is_module, noise_of_rows, prepare
+from regard.written_numbers import is_whole
 
 _POINTS, _ORDER = 9, 6
 
@@ -226,7 +227,7 @@ def _permutations(length: int, trials: int, rng: np.random.Generator) -> Iterato
 
 def _check(length: int, dim: int, dtype: str, kind: str, trials: int, seed: int) -> None:
     for name, value, least in (("length", length, 2), ("dim", dim, 1), ("trials", trials, 1), ("seed", seed, 0)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not is_whole(value) or value < least:
             raise InputError(f"{name} is {value!r}; it must be a whole number, {least} or more.")
     for name, word, known in (("dtype", dtype, DTYPES), ("kind", kind, KINDS)):
         if word not in known:

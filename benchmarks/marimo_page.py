@@ -11,8 +11,8 @@ app = marimo.App()
 @app.cell
 def _():
     import marimo as mo
-    from regard.lab.state import State
 
+    from regard.lab.page import State
     from regard.lab.pages import noise
 
     return State, mo, noise

@@ -207,6 +207,7 @@ class Answer:
             "why": [asdict(one) for one in self.why],
             "steps": [{**asdict(one), "formulas": [mathml(line) for line in one.formulas]} for one in self.steps],
             "numbers": [number.to_dict() for number in self.numbers],
+            "say": list(self.say),
             "formulas": [mathml(formula) for formula in self.formulas],
         }
 

@@ -24,8 +24,8 @@ from scipy.stats.qmc import Sobol
 
 from regard.noise import NoiseModel, Spread, gaussian_setting, one_head, score_laws, study, two_heads
 from regard.noise.integrals import FINE, Rule, head_moments
+from regard.noise.random_keys import integral_moments
 from regard.noise.scores import Scores
-from regard.noise.weights import integral_moments
 
 WANTED = 1e-6
 QUICK = Rule(step=0.46, cut=5.8, decay=20.0)  # what 1e-6 needs; the product uses FINE, for 1e-10

@@ -12,8 +12,8 @@ app = marimo.App()
 def _():
     import marimo as mo
 
+    from regard.lab.page import State
     from regard.lab.pages import noise
-    from regard.lab.state import State
 
     return State, mo, noise
 

@@ -22,7 +22,7 @@ from regard.coursework import checklists
 from regard.coursework.problem_sets import SETS
 from regard.coursework.set_questions import VERDICTS, assertions_of
 from regard.coursework.verdict import ClaimReport, ReadingVerdict, Status
-from regard.lab.formula_text import MEANINGS, typeset
+from regard.lab.page import MEANINGS, typeset
 
 FOLDER = Path(__file__).parent / "answers"
 LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULTILINE)

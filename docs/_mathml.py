@@ -8,8 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from regard.lab.formula_text import MEANINGS
-from regard.lab.page import mathml
+from regard.lab.page import MEANINGS, mathml
 
 FONT = Path(__file__).parent.parent / "packages/regard/src/regard/lab/static/math.woff2"
 

@@ -9,9 +9,8 @@ import pytest
 from lab_browser import browser, opened, settled
 from processes import PATIENCE
 from regard.errors import InputError
-from regard.lab.page import pages
+from regard.lab.page import State, pages
 from regard.lab.server import Lab, static_files
-from regard.lab.state import State
 from regard_models import lab_page
 
 torch = pytest.importorskip("torch", reason="models need torch")

@@ -23,7 +23,7 @@ FILES = sorted([*HOME.rglob("*.py"), *MODELS.rglob("*.py")])
 # The floors, from the ground up: a file imports from its own floor's neighbours (see below) and from lower floors only.
 GROUND = {
     *("errors", "extras", "results", "formats", "examples", "arrays", "array_types", "attention", "layers"),
-    *("files", "latex", "markup", "notation", "pictures", "plugins", "progress", "rigor", "toml"),
+    *("files", "latex", "markup", "notation", "pictures", "progress", "rigor", "toml"),
     *("torch_arithmetic", "declared_tables", "python_files", "strict_json", "terminal", "written_numbers"),
 }
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
@@ -407,7 +407,7 @@ def test_an_answer_without_a_picture_needs_no_matplotlib_and_no_torch():
 
 def test_the_translators_page_answers_for_the_packages_own_run_without_torch():
     loaded = python(
-        "import sys\nfrom regard.lab.pages.translator import PAGE\nfrom regard.lab.state import State\n"
+        "import sys\nfrom regard.lab.pages.translator import PAGE\nfrom regard.lab.page import State\n"
         "assert PAGE.answer(State({}, start=PAGE.start)).picture['said']\nprint(*sys.modules)"
     ).split()
     assert "torch" not in loaded

@@ -9,7 +9,7 @@ import pytest
 
 from regard import claims
 from regard.coursework import checklists
-from regard.lab.formula_text import MEANINGS
+from regard.lab.page import MEANINGS
 from regard.notation import in_plain_letters, latex, latex_lines, pieces, readable, without_marks
 
 PLAIN = re.compile(r"\|\||sqrt|<=|>=|->|!=|\b(?:alpha|eps|sigma|mu)\b|\w\^")  # what a reader should never see

@@ -18,8 +18,7 @@ import pytest
 from places import DOCS
 from processes import PATIENCE
 from regard import claims, design, lowrank, noise, subspace
-from regard.lab.page import pages
-from regard.lab.state import State
+from regard.lab.page import State, pages
 from regard.positions import positions
 from regard.results import Result
 from regard.symmetry import symmetry

@@ -178,7 +178,7 @@ def points(marks):
 def test_a_link_to_the_lab_opens_what_it_showed(place):
     pytest.importorskip("uplot")
     from regard.lab.copy_state import START, read_setup
-    from regard.lab.state import State
+    from regard.lab.page import State
 
     address = urlsplit((place / "lab-link.txt").read_text().strip())
     assert address.path == "/copy"

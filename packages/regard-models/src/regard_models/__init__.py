@@ -8,7 +8,7 @@ True
 
 Its rooms, from the ground up: ``inputs`` and ``kernels``; ``capturing``; ``auditing`` and ``editing``; ``comparing``
 and ``head_measures``; ``attention_page``. ``commands``, ``grading`` and ``lab_page.py`` are what it adds to regard,
-which finds them by their entry points (:mod:`regard.plugins`), and ``pytest_plugin.py`` to pytest. Begin with
+which finds them by their entry points (:mod:`regard.extras`), and ``pytest_plugin.py`` to pytest. Begin with
 ``inputs/model_input.py``.
 """
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
-from regard.lab.page import Answer, Number, Page
+from regard.lab.page import Answer, Number, Page, State
 from regard.lab.run_list import scan_runs_with_example
-from regard.lab.state import State
 from regard.web.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:

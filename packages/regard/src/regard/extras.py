@@ -2,13 +2,20 @@
 
 ``pip install regard`` brings NumPy and what the proofs stand on. Pictures, trained models and the lab need more, which
 is declared in ``pyproject.toml`` as extras. Whoever imports such a package first calls :func:`require`.
+
+Other distributions add groups of commands, pages of the lab and kinds of questions, found by their entry points.
+regard-models is one. Nothing here imports it: it stands on regard, never the other way.
 """
 
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 # The package as it is imported, and the smallest extra that brings it.
 EXTRAS = {
@@ -56,3 +63,51 @@ def missing_package_error(what: str, *packages: str, extra: str | None = None) -
     is_not = "is not installed" if len(packages) == 1 else "are not installed"
     bringing = extra or ",".join(sorted({EXTRAS[name] for name in packages}))
     return InputError(f"{what} needs {' and '.join(packages)}, which {is_not}: pip install 'regard[{bringing}]'.")
+
+
+COMMANDS, LAB_PAGES, QUESTION_KINDS = "regard.commands", "regard.lab_pages", "regard.question_kinds"
+NOT_INSTALLED = "which is not installed"
+# What is asked for by name though its distribution may not be installed.
+BROUGHT_BY = {(COMMANDS, "model"): "regard-models", (QUESTION_KINDS, "audit"): "regard-models"}
+
+
+def _entries(group: str) -> EntryPoints:
+    from importlib.metadata import entry_points  # slow to import
+
+    return entry_points(group=group)
+
+
+def load_plugins(group: str) -> dict[str, Any]:
+    """Everything that installed distributions add to a group, by its name."""
+    return {entry.name: entry.load() for entry in sorted(_entries(group))}
+
+
+def plugin_names(group: str) -> list[str]:
+    """What installed distributions add to a group, by name, none of it loaded."""
+    return sorted({entry.name for entry in _entries(group)})
+
+
+def load_plugin(group: str, name: str, *, what: str) -> Any:
+    """One plugin; if it is not installed, the error says that ``what`` needs its distribution.
+
+    >>> load_plugin(QUESTION_KINDS, "no such kind", what="This question")
+    Traceback (most recent call last):
+        ...
+    regard.errors.InputError: This question needs a plugin that is not installed.
+    """
+    for entry in _entries(group):
+        if entry.name == name:
+            return entry.load()
+    raise missing_plugin(group, name, what=what)
+
+
+def missing_plugin(group: str, name: str, *, what: str) -> InputError:
+    """The error that says which distribution brings it.
+
+    >>> print(missing_plugin(COMMANDS, "model", what="regard model"))
+    regard model needs regard-models, which is not installed: pip install regard-models.
+    """
+    distribution = BROUGHT_BY.get((group, name))
+    if distribution is None:
+        return InputError(f"{what} needs a plugin that is not installed.")
+    return InputError(f"{what} needs {distribution}, {NOT_INSTALLED}: pip install {distribution}.")

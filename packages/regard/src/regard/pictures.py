@@ -14,9 +14,12 @@ from regard.errors import InputError
 from regard.files import check_target, write_file
 from regard.notation import latex, pieces, readable
 
+# the kinds of what is drawn on, for signatures: to name them loads nothing
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:
+    Axes = Figure = Any
 
 NEEDED = "Pictures need matplotlib; install it with: pip install 'regard[plots]'."
 ENDINGS = (".svg", ".png", ".pdf")

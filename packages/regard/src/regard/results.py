@@ -12,15 +12,12 @@ import json
 import math
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.errors import InputError
 from regard.files import check_target
 from regard.markup import element
-from regard.pictures import ENDINGS, inline_svg, save
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from regard.pictures import ENDINGS, Figure, inline_svg, save
 
 
 class Result:

@@ -11,6 +11,8 @@ import re
 import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from numbers import Integral
+from typing import TypeGuard
 
 from regard.errors import InputError
 
@@ -85,6 +87,15 @@ def is_finite_number(value: object) -> bool:
     (True, False, False, False)
     """
     return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number of Python's or NumPy's; True is none to a person.
+
+    >>> is_whole(3), is_whole(3.0), is_whole(True)
+    (True, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def rounded_integer_error(one: object, thing: str) -> InputError:

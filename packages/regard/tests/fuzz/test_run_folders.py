@@ -11,8 +11,8 @@ import pytest
 
 from damage import cases, damaged, outcome, peak
 from regard.errors import RegardError
+from regard.lab.page import State
 from regard.lab.pages.translator import PAGE
-from regard.lab.state import State
 from regard.translator.runs.records import read_record
 from toy_translator import tiny, write_corpus
 

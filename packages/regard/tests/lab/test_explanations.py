@@ -9,8 +9,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from lab_browser import browser, lab, number, opened, settled, tab
-from regard.lab.formula_text import MEANINGS
-from regard.lab.page import mathml, pages
+from regard.lab.page import MEANINGS, mathml, pages
 from regard.notation import readable
 
 __all__ = ["browser", "lab", "tab"]  # fixtures

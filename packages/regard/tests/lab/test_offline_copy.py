@@ -17,10 +17,9 @@ from regard.errors import InputError
 from regard.lab import export
 from regard.lab.grids import Grid, grids, nearby_grids, page_actions
 from regard.lab.offline_copy import bundle, single_file_page
-from regard.lab.page import pages
+from regard.lab.page import State, pages
 from regard.lab.pages import copy
 from regard.lab.server import Lab
-from regard.lab.state import State
 from regard.lab.tour import CARDS
 from regard.results import plain
 

@@ -27,9 +27,8 @@ from processes import PATIENCE, wait_until
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab import server
 from regard.lab.copy_state import Plane, Sphere, hull_edges
-from regard.lab.page import Answer, mathml, pages, tex
+from regard.lab.page import Answer, State, format_rows, mathml, pages, shortest_text, tex
 from regard.lab.server import WAITING, Lab
-from regard.lab.state import State, format_rows, shortest_text
 from regard.web import local_server
 from regard.web.background_tasks import BackgroundTasks
 from regard.web.local_server import LARGEST

@@ -21,7 +21,7 @@ from regard.errors import InputError
 from regard.lab import notebook
 from regard.lab.page import REFUSED
 from regard.lab.server import Lab
-from regard.web.frames import NOTEBOOKS, checked_origins
+from regard.web.access import NOTEBOOKS, checked_origins
 
 pytest.importorskip("uplot", reason="the lab is not installed: pip install 'regard[lab]'")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,21 @@ def test_without_noise_every_scale_is_counted() -> None:
     found = noise.compare(scale=1e8, spread=0.0, iso=0.0)
     assert found.one.error == 0
     assert found.two.error == 0
+
+
+def test_little_noise_at_a_scale_beyond_float64_is_refused_for_that_reason() -> None:
+    with pytest.raises(CouldNotFindOut, match=r"At scale 2e\+06 the scores are rounded too coarsely.*at most 990000"):
+        noise.compare(scale=2e6, spread=0.0, iso=1e-14)
+
+
+@pytest.mark.parametrize("iso", [1e-12, 1e-13, 1e-20])  # the error of two heads comes out as 6e-31, 0 and 6e-33
+def test_no_ratio_is_made_of_rounding(iso: float) -> None:
+    found = noise.compare(scale=1e6, spread=0.0, iso=iso)
+    assert re.search(r"more than \d+e\+\d+ x steadier here: E‖c - target‖² is at most \d+e-1\d with two", str(found))
+    times = float(re.search(r"more than (\S+) x", str(found))[1])
+    assert times <= found.one.error / (found.two.error + found.two.error_accuracy)
+
+
+def test_other_scales_are_compared_as_far_as_the_integrals_go() -> None:
+    found = noise.compare(keys=2, scale=1.0, spread=1e6, iso=0.01)
+    assert found.scales.tolist() == [1.0, 2.0, 3.0]

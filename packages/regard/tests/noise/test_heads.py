@@ -230,7 +230,7 @@ def test_a_long_double_integral_waits_until_an_accuracy_is_asked_for(monkeypatch
     queries = [[3.0, 1.0], [1.0, 2.0]]
     exact = study(model, queries)
     assert exact.method == "integral"
-    monkeypatch.setattr("regard.noise.weights.SOON", 1)
+    monkeypatch.setattr("regard.noise.random_keys.SOON", 1)
     first = study(model, queries, points=2**7)
     assert first.method == "qmc"
     assert abs(first.error - exact.error) <= 3 * first.error_accuracy

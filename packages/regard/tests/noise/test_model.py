@@ -10,7 +10,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.noise import EXAMPLE, Magnitude, NoiseModel, Spread, compare, optimise, read_model, score_laws, study
-from regard.noise.draws import Sampler
+from regard.noise.scores import Sampler
 
 
 def test_the_parts_add() -> None:

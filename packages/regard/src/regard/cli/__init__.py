@@ -3,7 +3,7 @@
 A module here is called like its verb: it holds a group, a ``typer.Typer`` called ``app``, or one function of that name.
 Those whose help must answer at once, ``design`` and ``claims``, import the mathematics inside their functions. The room
 may import every other one; none but :mod:`regard_models.commands` imports it. What other packages add comes through
-:mod:`regard.plugins`. Begin with ``design.py``, a group, and with ``output.py``: verbs return through
+:mod:`regard.extras`. Begin with ``design.py``, a group, and with ``output.py``: verbs return through
 :func:`regard.cli.output.show`.
 """
 
@@ -21,7 +21,7 @@ import typer
 import regard
 from regard.cli.output import Group, with_plain_values
 from regard.errors import InputError, RegardError, similar_names, was_stopped
-from regard.extras import EXTRAS, missing_package_error
+from regard.extras import BROUGHT_BY, COMMANDS, EXTRAS, load_plugin, missing_package_error, plugin_names
 from regard.terminal import printable
 
 INTERRUPTED = 130
@@ -55,8 +55,6 @@ class Program(Group):
     """The verbs of the table above, each loaded when it is named, and behind them those of other packages."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        from regard.plugins import COMMANDS, plugin_names  # slow to import
-
         return [*VERBS, *plugin_names(COMMANDS)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -80,8 +78,6 @@ def _load_verb(name: str) -> Any:
     if name in VERBS:
         module = import_module(f"regard.cli.{name}")
         return _build_command(name, getattr(module, "app", None) or getattr(module, name))
-    from regard.plugins import BROUGHT_BY, COMMANDS, load_plugin, plugin_names
-
     if name in plugin_names(COMMANDS) or (COMMANDS, name) in BROUGHT_BY:
         return _build_command(name, load_plugin(COMMANDS, name, what=f"regard {name}"))
     return None

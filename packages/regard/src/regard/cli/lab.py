@@ -14,8 +14,8 @@ import regard.lab  # the server loads when it is first used: torch begins to loa
 from regard.cli.output import AsJson, Group, Progress, echo, show
 from regard.errors import InputError
 from regard.lab.run_list import has_runs
+from regard.web.access import checked_origins
 from regard.web.background_tasks import start_early
-from regard.web.frames import checked_origins
 from regard.web.local_server import serve_pages
 
 app = typer.Typer(cls=Group, invoke_without_command=True, subcommand_metavar="[export DIR]")

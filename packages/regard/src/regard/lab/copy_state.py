@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import regard
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
-from regard.lab.state import State, format_rows, shortest_text
+from regard.lab.page import State, format_rows, shortest_text
 from regard.written_numbers import is_count
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ import numpy as np
 import regard
 from regard.examples import example
 from regard.lab.copy_state import QUERY, START, STARTS, read_setup
-from regard.lab.page import ANSWERS, WHY, pages
+from regard.lab.page import ANSWERS, WHY, State, format_rows, pages
 from regard.lab.pages import claims, order, rank, translator
 from regard.lab.pages.copy import EPS
-from regard.lab.state import State, format_rows
 from regard.lab.tour import CARDS, TourTask
 from regard.strict_json import JsonObject
 from regard.translator.runs.files import EXAMPLE, FOLDER
@@ -89,14 +88,15 @@ def nearby_grids(page: str, words: dict[str, str], hidden: frozenset[str]) -> li
     }
     if page == "copy":
         return _copy(whole, directions=1)
-    lines = [_line_grid(whole, word, values) for word, values in beside.get(page, {}).items()]
+    lines = [_grid(whole, {word: values}) for word, values in beside.get(page, {}).items()]
     return lines or [Grid(fixed=whole)]
 
 
-def _line_grid(words: dict[str, str], word: str, values: Sequence[str]) -> Grid:
-    """One word with several values, the one it has first."""
-    fixed = {name: value for name, value in words.items() if name != word}
-    return Grid(fixed=fixed, axes={word: tuple(dict.fromkeys([words[word], *values]))})
+def _grid(words: dict[str, str], axes: dict[str, Sequence[str]], actions: dict[str, JsonObject] | None = None) -> Grid:
+    """A few words with several values, the one that each has before all others; the rest as they are."""
+    fixed = {name: value for name, value in words.items() if name not in axes}
+    held = {word: _put_first(words[word], values) for word, values in axes.items()}
+    return Grid(fixed=fixed, axes=held, actions=actions or {})
 
 
 def _start_words(name: str) -> dict[str, str]:
@@ -111,24 +111,20 @@ def _copy(words: dict[str, str], directions: int | None = None) -> list[Grid]:
     In the plane the page computes by itself what another query gives.
     """
     setup = read_setup(State(words, start=START))
-    alone = tuple(str(key) for key in range(len(setup.rows)))
-    chosen = tuple(dict.fromkeys([words["to"], *alone]))
-    eps = tuple(dict.fromkeys([words["eps"], *EPS]))
-    rest = {name: value for name, value in words.items() if name not in ("to", "eps")}
-    pressed = {"word": "to", "numbers": [[float(one)] if one in alone else [-1.0] for one in chosen]}
-    made = [Grid(fixed=rest, axes={"to": chosen, "eps": eps}, actions={"choose": pressed})]
-    return [_queries_grid(words, directions or DIRECTIONS), *made] if setup.space == "sphere" else made
+    alone = [str(key) for key in range(len(setup.rows))]
+    numbers = [[float(one)] if one in alone else [-1.0] for one in _put_first(words["to"], alone)]
+    chosen = _grid(words, {"to": alone, "eps": EPS}, {"choose": {"word": "to", "numbers": numbers}})
+    return [_queries_grid(words, directions or DIRECTIONS), chosen] if setup.space == "sphere" else [chosen]
 
 
 def _queries_grid(words: dict[str, str], directions: int) -> Grid:
-    rows = list(_put_first(words["q"], _queries(words, directions)))
-    setups = [read_setup(State({**words, "q": row}, start=START)) for row in rows]
+    rows = _queries(words, directions)
+    setups = [read_setup(State({**words, "q": row}, start=START)) for row in _put_first(words["q"], rows)]
     vectors = [setup.vector for setup in setups]
     places = setups[0].scene.place(QUERY * np.array(vectors))[0]
     by_norm = {"word": "q", "numbers": [[float(np.linalg.norm(v))] for v in vectors], "like": _angles(vectors)}
     by_place = {"word": "q", "numbers": places.round(4).tolist()}
-    rest = {name: value for name, value in words.items() if name != "q"}
-    return Grid(fixed=rest, axes={"q": tuple(rows)}, actions={"norm": by_norm, "move q": by_place})
+    return _grid(words, {"q": rows}, {"norm": by_norm, "move q": by_place})
 
 
 def _queries(words: dict[str, str], directions: int) -> list[str]:
@@ -173,26 +169,17 @@ def _different_words(words: dict[str, str], others: dict[str, str]) -> set[str]:
 
 
 def _noise(start: dict[str, str]) -> list[Grid]:
-    rest = {name: value for name, value in start.items() if name not in ("spread", "scale")}
-    both = Grid(
-        fixed=rest, axes={"spread": _put_first(start["spread"], SPREADS), "scale": _put_first(start["scale"], SCALES)}
-    )
-    return [both, _line_grid(start, "iso", ISOS), _line_grid(start, "keys", COUNTS)]
+    axes: list[dict[str, Sequence[str]]] = [{"spread": SPREADS, "scale": SCALES}, {"iso": ISOS}, {"keys": COUNTS}]
+    return [_grid(start, one) for one in axes]
 
 
 def _order(start: dict[str, str]) -> list[Grid]:
     """Every order of the first sentence, with and without positions; and the chart by dimension, length and format."""
     count = len(start["text"].split())
     orders = _put_first(start["order"], [",".join(map(str, p)) for p in itertools.permutations(range(count))])
-    rest = {name: value for name, value in start.items() if name not in ("order", "positions")}
-    shuffled = Grid(fixed=rest, axes={"order": orders, "positions": ("off", "on")}, actions=_moves(orders, count))
-    axes = {
-        "dim": _put_first(start["dim"], [str(dim) for dim in order.DIMS]),
-        "length": _put_first(start["length"], LENGTHS),
-        "format": _put_first(start["format"], order.FORMATS),
-    }
-    fixed = {name: value for name, value in start.items() if name not in axes}
-    return [shuffled, Grid(fixed=fixed, axes=axes)]
+    shuffled = _grid(start, {"order": orders, "positions": ("off", "on")}, _moves(orders, count))
+    chart = _grid(start, {"dim": [str(dim) for dim in order.DIMS], "length": LENGTHS, "format": order.FORMATS})
+    return [shuffled, chart]
 
 
 def _moves(orders: Sequence[str], count: int) -> dict[str, JsonObject]:
@@ -211,16 +198,15 @@ def _rank(start: dict[str, str]) -> list[Grid]:
         most = min(*example(name).shape, RANKS)
         wanted = [str(k) for k in range(1, most + 1)]
         first = start["rank"] if start["rank"] in wanted else wanted[0]
-        made.append(Grid(fixed={"matrix": f"example:{name}"}, axes={"rank": _put_first(first, wanted)}))
+        made.append(_grid({"matrix": f"example:{name}", "rank": first}, {"rank": wanted}))
     return made
 
 
 def _translator(start: dict[str, str]) -> list[Grid]:
     """The package's own run, every head of a few sentences; none of the folder's runs, which are somebody's own."""
     model = load_settings(FOLDER / "settings.toml").model
-    axes = {"layer": tuple(map(str, range(model.decoder_layers))), "head": tuple(map(str, range(model.heads)))}
-    rest = {name: value for name, value in start.items() if name not in axes}
-    return [Grid(fixed={**rest, "run": EXAMPLE, "text": text}, axes=axes) for text in _sentences()]
+    layers, heads = (list(map(str, range(count))) for count in (model.decoder_layers, model.heads))
+    return [_grid({**start, "run": EXAMPLE, "text": text}, {"layer": layers, "head": heads}) for text in _sentences()]
 
 
 def _sentences() -> list[str]:
@@ -229,12 +215,9 @@ def _sentences() -> list[str]:
 
 
 def _claims(start: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
-    shown = ("picture",) if ANSWERS in hidden else claims.SHOWN
-    rest = {name: value for name, value in start.items() if name not in ("show", "claim")}
-    return [
-        Grid(fixed={**rest, "claim": name}, axes={"show": shown})
-        for name in _put_first(start["claim"], list(regard.claims))
-    ]
+    shown = () if ANSWERS in hidden else claims.SHOWN
+    names = _put_first(start["claim"], list(regard.claims))
+    return [_grid({**start, "claim": name}, {"show": shown}) for name in names]
 
 
 def _put_first(value: str, others: Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """A page of the lab inside a notebook: ``regard.lab.show("copy", keys=[[1, 0], [0, 1]], to=0)``.
 
 No terminal is needed: the first page that is shown starts a lab in a thread of the notebook's own process, for pages on
-this machine only (:mod:`regard.web.frames`), and the last one that is closed ends it; it ends with the notebook in
+this machine only (:mod:`regard.web.access`), and the last one that is closed ends it; it ends with the notebook in
 any case. Where the browser is on another machine than the notebook (a hub, a cloud), its 127.0.0.1 is not ours:
 ``live=False`` then gives a page in one file with the answers in it, which also works in a saved notebook.
 """
@@ -16,11 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import InputError
-from regard.lab.page import checked_parts, pages
+from regard.lab.page import checked_parts, format_rows, pages, shortest_text
 from regard.lab.server import Lab
-from regard.lab.state import format_rows, shortest_text
 from regard.markup import element
-from regard.web.frames import NOTEBOOKS, WORD, frame_tag
+from regard.web.access import EMBED, NOTEBOOKS, frame_tag
 
 _running: dict[frozenset[str], Lab] = {}  # by what they hide
 _users: dict[Lab, set[NotebookPage]] = {}
@@ -83,7 +82,7 @@ def show(
         try:
             lab.answer(page, given)  # a mistake is said here, not in the frame
             address = f"{lab.address}{page}"
-            frame = frame_tag(address, {**given, WORD: lab.access.embed_pass}, height=height)
+            frame = frame_tag(address, {**given, EMBED: lab.access.embed_pass}, height=height)
             shown = NotebookPage(page=page, words=given, html=frame, address=address)
             _users[lab].add(shown)
         finally:

@@ -31,7 +31,7 @@ from regard.files import replace_folder, write_file
 from regard.lab.grids import Grid, can_show, grids, nearby_grids, page_actions
 from regard.lab.server import STATIC, Lab, static_files
 from regard.markup import element, join
-from regard.progress import Progress
+from regard.progress import Counter, Progress
 from regard.results import Result, plain
 from regard.strict_json import JsonObject
 from regard.web.access import refusal_page
@@ -91,7 +91,7 @@ def export(
     with _offline_lab(pages, hide) as lab:
         held = {name: grids(name, lab.hidden) for name in lab.pages}
         total = sum(1 for page in held.values() for grid in page for _ in grid.states())
-        counted = _StateCounter(progress, total)
+        counted = Counter(progress, total)
         cards = _cards(lab, held)
         files: dict[str, bytes] = {**_shared_files(lab, cards)}
         for name, page in held.items():
@@ -110,7 +110,7 @@ def single_file_page(page: str, words: Mapping[str, str], *, hide: Sequence[str]
     """A page in one file: a state and a few beside it, with everything that it needs inside."""
     with _offline_lab([page], hide) as lab:
         held = nearby_grids(page, dict(words), lab.hidden)
-        answers = [_pack_answers(_answers(lab, page, grid, _StateCounter(None, 0))) for grid in held]
+        answers = [_pack_answers(_answers(lab, page, grid, Counter(None, 0))) for grid in held]
         text = _page(lab, page, held)
     data = "".join(
         f'<script id="answers-{index}" type="application/json">{letters}</script>'
@@ -128,18 +128,6 @@ def single_file_page(page: str, words: Mapping[str, str], *, hide: Sequence[str]
 # What a page says ----------------------------------------------------------------------------------------------------
 
 
-class _StateCounter:
-    """Counts the states that are done, and reports them."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def step(self) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(self.done, self.total)
-
-
 def _offline_lab(names: Sequence[str] | None, hide: Sequence[str]) -> Lab:
     """A lab that nobody can reach from outside: it is asked, and never serves."""
     lab = Lab(port=0, hide=hide, runs=NO_RUNS, folders=())
@@ -153,12 +141,12 @@ def _offline_lab(names: Sequence[str] | None, hide: Sequence[str]) -> Lab:
     return lab
 
 
-def _answers(lab: Lab, name: str, grid: Grid, counted: _StateCounter) -> JsonObject:
+def _answers(lab: Lab, name: str, grid: Grid, counted: Counter) -> JsonObject:
     """The answers of a grid: the first whole, of the others what differs from it."""
     answers = []
     for words in grid.states():
         answers.append(_answer(lab, name, words))
-        counted.step()
+        counted.add()
     base = answers[0]
     return {"base": base, "changes": [_change(base, one) for one in answers]}
 

@@ -1,21 +1,141 @@
-"""What a page is, and what it answers."""
+"""What a page is: the words of its address, read with care because anybody can type one, what it answers to them, and
+texts with their formulas as MathML, for the lab and the site; which parts are formulas, the ground says.
+"""
 
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from importlib import resources
 from itertools import cycle
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.lab.state import State
+from regard.extras import LAB_PAGES, load_plugins
 from regard.markup import escape
-from regard.plugins import LAB_PAGES, load_plugins
+from regard.notation import latex, pieces
 from regard.strict_json import JsonObject
+from regard.toml import parse_toml
+from regard.written_numbers import in_full, is_count, real_number
+
+
+class State:
+    """Words by name; what the address leaves out has its value from the start of the page.
+
+    >>> state = State({"eps": "0.1"}, start={"eps": "0.01", "keys": "1,0; 0,1", "do": ""})
+    >>> state.number("eps", least=0, most=1), state.rows("keys", width=2, most=9)
+    (0.1, [[1.0, 0.0], [0.0, 1.0]])
+    >>> state.number("eps", least=0.5, most=1)
+    Traceback (most recent call last):
+    regard.errors.InputError: eps must be a number from 0.5 to 1, not '0.1'.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, str],
+        *,
+        start: Mapping[str, str],
+        runs: Path = Path("runs"),
+        folders: Sequence[Path] = (),
+        model: str | None = None,
+        hidden: frozenset[str] = frozenset(),
+    ) -> None:
+        for name in given:
+            if name not in start:
+                raise InputError(
+                    f"The address has {name!r}, which this page does not know; it knows {', '.join(start)}."
+                )
+        self.words: dict[str, str] = {**start, **given}
+        # The lab's own, not the address's: where the runs of translators are, below which a file may be opened, and
+        # which model is looked at: its file is run; and what a teacher has taken out.
+        self.runs, self.folders, self.model, self.hidden = runs, tuple(folders), model, hidden
+
+    def text(self, name: str) -> str:
+        """A word as it was given."""
+        return self.words[name]
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """A word that must be one of a few."""
+        word = self.words[name]
+        if word not in choices:
+            raise InputError(f"{name} must be one of {', '.join(choices)}, not {word!r}.")
+        return word
+
+    def number(self, name: str, *, least: float, most: float) -> float:
+        """A number within a range."""
+        return _number(self.words[name], name, least, most)
+
+    def whole_number(self, name: str, *, least: int, most: int) -> int:
+        """A whole number within a range."""
+        value = _number(self.words[name], name, least, most)
+        if value != int(value):
+            raise InputError(f"{name} must be a whole number from {least} to {most}, not {self.words[name]!r}.")
+        return int(value)
+
+    def numbers(self, name: str, *, count: int, size: float = 1e6) -> list[float]:
+        """A list of numbers, such as 1,0."""
+        parts = self.words[name].split(",")
+        if len(parts) != count:
+            raise InputError(f"{name} must be {count} numbers separated by commas, not {self.words[name]!r}.")
+        return [_number(part, name, -size, size) for part in parts]
+
+    def rows(self, name: str, *, width: int, most: int, size: float = 1e6) -> list[list[float]]:
+        """Rows of numbers, such as 1,0; 0,1."""
+        rows = [row.split(",") for row in self.words[name].split(";")]
+        odd = next((row for row in rows if len(row) != width), None)
+        if len(rows) > most or odd is not None:
+            came = f"{len(rows)} rows" if odd is None else f"a row {','.join(odd).strip()[:40]!r}"
+            raise InputError(f"{name} must be at most {most} rows of {width} numbers, such as 1,0; 0,1, not {came}.")
+        return [[_number(part, name, -size, size) for part in row] for row in rows]
+
+    def file(self, path: str) -> Path:
+        """A file's path, if it lies below a folder that the lab may open: links are followed first."""
+        real = Path(path).resolve()
+        if not any(real.is_relative_to(folder) for folder in self.folders):
+            below = " or ".join(str(folder) for folder in self.folders) or "no folder"
+            raise InputError(f"The lab opens files below {below} only; start it with --folder DIR for another.")
+        return real
+
+    def indices(self, name: str, *, below: int) -> list[int]:
+        """Different whole numbers counted from 0, in order, such as 0,2; there may be none."""
+        words = [word for word in self.words[name].split(",") if word.strip()]
+        if not all(is_count(word.strip()) and int(word) < below for word in words):
+            raise InputError(f"{name} must be whole numbers from 0 to {below - 1}, not {self.words[name]!r}.")
+        return sorted({int(word) for word in words})
+
+
+def _number(word: str, name: str, least: float, most: float) -> float:
+    try:
+        value = real_number(word)
+    except ValueError:
+        value = math.nan
+    if not least <= value <= most:
+        raise InputError(f"{name} must be a number from {in_full(least)} to {in_full(most)}, not {word.strip()!r}.")
+    return value
+
+
+def format_rows(rows: Sequence[Sequence[float]]) -> str:
+    """Rows as they stand in an address and on a command line, every digit kept.
+
+    >>> format_rows([[1.0, 0.5], [0.1, -2.0]])
+    '1,0.5; 0.1,-2'
+    """
+    return "; ".join(",".join(shortest_text(value) for value in row) for row in rows)
+
+
+def shortest_text(value: float) -> str:
+    """A number in the fewest digits that give it back exactly.
+
+    >>> shortest_text(-0.0), shortest_text(0.1), shortest_text(3.0)
+    ('0', '0.1', '3')
+    """
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
 
 BAR = re.compile(r"<mo[^>]*>&#x02016;</mo>")
 NUMBER = re.compile(r"(?<![_^.\w])\d+(?:\.\d+)?(?![.\d])")  # one that stands by itself: k_0 and \tfrac12 keep theirs
@@ -81,17 +201,14 @@ class Answer:
     steps: tuple[Step, ...] = ()
 
     def to_dict(self) -> JsonObject:
-        steps = [{"title": s.title, "lit": s.lit, "formulas": [mathml(one) for one in s.formulas]} for s in self.steps]
+        """As a browser gets it: formulas as MathML, numbers as they are written."""
         return {
+            **vars(self),
             "why": [asdict(one) for one in self.why],
-            "steps": steps,
-            "picture": self.picture,
-            "python": self.python,
-            "shell": self.shell,
+            "steps": [{**asdict(one), "formulas": [mathml(line) for line in one.formulas]} for one in self.steps],
             "numbers": [number.to_dict() for number in self.numbers],
             "say": list(self.say),
             "formulas": [mathml(formula) for formula in self.formulas],
-            "state": self.state,
         }
 
 
@@ -212,3 +329,54 @@ def without_hidden_parts(answer: Answer, hidden: frozenset[str]) -> Answer:
     if LINES in hidden:
         answer = replace(answer, python="", shell="")
     return replace(answer, why=()) if {WHY, ANSWERS} & hidden else answer
+
+
+# what a sign of a formula stands for
+MEANINGS: dict[str, str] = parse_toml(
+    resources.files("regard.lab").joinpath("meanings.toml").read_text(encoding="utf-8")
+)
+LONG = 24  # letters of a formula that a narrow column may have to break
+RELATION = re.compile(r" (?=(?:=|<=|>=|<|>|!=|->|~|=>|<=>) )")
+LEADING = re.compile(r"(<math[^>]*><mrow>)<mo>(?!&#x02212;)")  # a minus at the front is a sign, not an operation
+TRAILING = re.compile(r"<mo>([^<]*)</mo></mrow></math>$")
+
+
+@lru_cache(maxsize=1024)
+def typeset(text: str) -> tuple[tuple[str, bool], ...]:
+    """A text with its formulas as MathML: parts in order, each with whether it is MathML or prose.
+
+    >>> [part for part, is_formula in typeset("So $n = 10$ keys.") if not is_formula]
+    ['So ', ' keys.']
+    """
+    pairs: list[tuple[str, bool]] = []
+    for piece in pieces(text):
+        pairs += (
+            [(_inline_mathml(part), True) for part in _split_at_relations(piece.text)]
+            if piece.formula
+            else [(piece.text, False)]
+        )
+    return tuple(pairs)
+
+
+def _split_at_relations(formula: str) -> list[str]:
+    """A long formula in parts that begin with a relation: a browser breaks a line between formulas, never inside one.
+
+    >>> _split_at_relations("P(alpha_a > 0.9) >= 1 - (n-1) e^-T = 0.98")
+    ['P(alpha_a > 0.9)', '>= 1 - (n-1) e^-T', '= 0.98']
+    """
+    formula = " ".join(formula.split())
+    if len(formula) <= LONG:
+        return [formula]
+    parts, start = [], 0
+    for relation in RELATION.finditer(formula):
+        before = formula[: relation.start()]
+        if before.count("(") == before.count(")") and before.count("||") % 2 == 0:
+            parts.append(formula[start : relation.start()])
+            start = relation.end()
+    return [*(part for part in parts if part), formula[start:]]
+
+
+def _inline_mathml(formula: str) -> str:
+    """MathML within a line; an operator at an end keeps the space that it has between its two sides."""
+    made = LEADING.sub(r'\1<mo form="infix">', mathml(latex(formula), inline=True))
+    return TRAILING.sub(r'<mo form="infix">\1</mo></mrow></math>', made)

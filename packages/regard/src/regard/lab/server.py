@@ -15,14 +15,11 @@ from typing import Any
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.extras import require
-from regard.lab.formula_text import MEANINGS
-from regard.lab.page import ANSWERS, WHY, Page, checked_parts, pages, without_hidden_parts
-from regard.lab.state import State
+from regard.lab.page import ANSWERS, MEANINGS, WHY, Page, State, checked_parts, pages, without_hidden_parts
 from regard.lab.tour import CARDS, done_tasks
 from regard.strict_json import JsonObject, parse_json
-from regard.web import frames
-from regard.web.local_server import LocalServer
-from regard.web.request_reader import KINDS
+from regard.web.access import EMBED, frame_tag
+from regard.web.local_server import KINDS, LocalServer
 
 WAITING = 16  # questions that may wait for their turn: one browser has one under way for each open page
 LOOKS, PAUSE = 300, 0.1  # how often the warming up looks for what is under way, and the seconds in between
@@ -63,7 +60,7 @@ class Lab(LocalServer):
 
     def frame_tag(self, name: str = "copy", *, height: int = 760) -> str:
         """A page as an iframe, for pages on the origins that may embed it; it carries the pass."""
-        return frames.frame_tag(f"{self.address}{name}", {frames.WORD: self.access.embed_pass}, height=height)
+        return frame_tag(f"{self.address}{name}", {EMBED: self.access.embed_pass}, height=height)
 
     def answer(self, name: str, words: dict[str, str], *, wanted: Callable[[], bool] = lambda: True) -> JsonObject:
         """What a page says to a state; nothing is computed for whoever has left before it was their turn."""

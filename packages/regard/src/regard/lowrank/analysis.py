@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +22,11 @@ from regard.lowrank.decompose import SURE, spectrum
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck, Truncation, draw_spectrum
 from regard.lowrank.sketches import Sketch, SketchCheck
 from regard.notation import readable
+from regard.pictures import Figure
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.rigor.matrices import PAY, gamma, squares
 from regard.written_numbers import at_most, between
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

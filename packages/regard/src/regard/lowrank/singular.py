@@ -10,7 +10,6 @@ import io
 import math
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +20,12 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.files import check_target, write_file
 from regard.lowrank.certificate import Certificate, certify, residual_above
 from regard.notation import readable
-from regard.pictures import BLUE, GREEN, GREY, VERMILION, open_box
+from regard.pictures import BLUE, GREEN, GREY, VERMILION, Axes, Figure, open_box
 from regard.pictures import figure as new_figure
 from regard.results import Result
 from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, difference, gamma, norm_above
-from regard.written_numbers import at_least, at_most, in_full, is_finite_number
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from regard.written_numbers import at_least, at_most, in_full, is_finite_number, is_whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -371,7 +366,7 @@ class Spectrum(Result):
 
 def check_rank(rank: int, most: int, where: str, *, least: int = 1, fix: str = "") -> int:
     """The rank, if there can be an approximation of it; ``where`` follows the largest."""
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank <= most:
+    if not is_whole(rank) or not least <= rank <= most:
         raise InputError(f"rank must be a whole number from {least} to {most}{where}, not {rank}{fix}.")
     return int(rank)
 

@@ -14,12 +14,12 @@ from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
 from regard.lowrank.singular import RankForError, Spectrum, Truncation, check_rank, smallest_rank
 from regard.notation import readable
-from regard.progress import Progress
+from regard.progress import Counter, Progress
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, difference, gamma, norm_above, squares
-from regard.written_numbers import at_least, at_most, between, in_full
+from regard.written_numbers import at_least, at_most, between, in_full, is_whole
 
 Matrix = Array  # any real type, memory-mapped or not; blocks of it become float64
 BLOCK = 2**21  # numbers read at a time
@@ -149,24 +149,12 @@ class SketchCheck(Result):
         return readable(f"$||A - Y Q^T||_F$ is {between(low, high, 6)}: {word} the stated {in_full(self.stated)}.")
 
 
-class Steps:
-    """Counts the rows read so far, and reports them."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def __call__(self, rows: int) -> None:
-        self.done += rows
-        if self.progress is not None:
-            self.progress(self.done, self.total)
-
-
-def blocks(matrix: Matrix, step: Steps) -> Iterator[tuple[slice, Float]]:
+def blocks(matrix: Matrix, step: Counter) -> Iterator[tuple[slice, Float]]:
     rows = max(1, BLOCK // matrix.shape[1])
     for start in range(0, len(matrix), rows):
         block = np.asarray(matrix[start : start + rows], dtype=np.float64)
         yield slice(start, start + len(block)), block
-        step(len(block))
+        step.add(len(block))
 
 
 def refuse_nonfinite(block: Float, image: Float, rows: slice, name: str) -> None:
@@ -183,7 +171,7 @@ def refuse_nonfinite(block: Float, image: Float, rows: slice, name: str) -> None
 def direct_residual(matrix: Matrix, image: Float, basis: Float, progress: Progress | None) -> tuple[float, float]:
     """Bounds on ||A - Y Q^T||_F, entry by entry in one reading."""
     check_arithmetic()
-    step, parts = Steps(progress, len(matrix)), []
+    step, parts = Counter(progress, len(matrix)), []
     for rows, block in blocks(matrix, step):
         parts.append(squares(block - image[rows] @ basis.T))
     slack = gamma(basis.shape[1] + 2) * norm_above(image) * norm_above(basis)
@@ -227,7 +215,7 @@ def sketch(
     _refuse(matrix, rank, oversample, passes, probes, probe_passes, failure_probability, name)
     rng = np.random.default_rng(seed)
     columns = min(rank + oversample, *matrix.shape)
-    step = Steps(progress, len(matrix) * (passes + probe_passes - 1))
+    step = Counter(progress, len(matrix) * (passes + probe_passes - 1))
     # the first basis is not made orthonormal: _twice and QR of the first pass do that, and ``passes`` is at least 2
     basis = rng.standard_normal((matrix.shape[1], columns))
     for _ in range(passes - 1):
@@ -243,39 +231,33 @@ def sketch(
     above, below = _probe_bounds(chain, kept, failure_probability)
     return Sketch(
         name=name,
-        shape=kept.shape,
+        **vars(kept),
         columns=columns,
         passes=passes + probe_passes - 1 + (kept.residual_by != "identity"),
         seed=seed,
         singular_values=core.singular_values,
         # sigma_i(A Q) <= ||Q|| sigma_i(A), and sigma_i(A)^2 <= sigma_i(A Q)^2 + ||A - A Q Q^T||^2 for orthonormal Q
-        lower=np.maximum((core.lower - kept.drift) / math.sqrt(1 + kept.skew) * (1 - 8 * U), 0.0),
-        upper=np.hypot((core.upper + kept.drift) / math.sqrt(1 - kept.skew), kept.residual) * (1 + 8 * U),
-        frobenius=kept.frobenius,
-        residual=kept.residual,
-        residual_by=kept.residual_by,
+        lower=np.maximum((core.lower - kept._drift) / math.sqrt(1 + kept._skew) * (1 - 8 * U), 0.0),
+        upper=np.hypot((core.upper + kept._drift) / math.sqrt(1 - kept._skew), kept.residual) * (1 + 8 * U),
         probable_residual=min(above, kept.residual),
         residual_below=min(below, kept.residual),
         probes=probes,
         failure_probability=failure_probability,
         _core=core,
-        _basis=basis,
-        _skew=kept.skew,
-        _drift=kept.drift,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _CertifiedBasis:
-    """The basis and what is certain about A - Y Q^T."""
+    """The basis and what is certain about A - Y Q^T, under the names that a sketch has for them."""
 
     shape: tuple[int, int]
-    basis: Float
-    skew: float  # >= ||Q^T Q - I||
-    drift: float  # >= what Y differs from A Q, and Q from orthonormal, can add to an error
     frobenius: float
     residual: float
     residual_by: str
+    _basis: Float
+    _skew: float
+    _drift: float
 
     @staticmethod
     def of(matrix: Matrix, basis: Float, image: Float, total: float, name: str) -> _CertifiedBasis:
@@ -292,7 +274,7 @@ class _CertifiedBasis:
         if square < 1e-8 * total:  # cancelled: the identity knows too few digits
             by, residual = "direct measurement", direct_residual(matrix, image, basis, None)[1]
         shape = (matrix.shape[0], matrix.shape[1])
-        return _CertifiedBasis(shape, basis, skew, rounding + 2 * skew * norm, norm, residual, by)
+        return _CertifiedBasis(shape, norm, residual, by, basis, skew, rounding + 2 * skew * norm)
 
 
 def _probe_bounds(chain: list[Float], kept: _CertifiedBasis, failure: float) -> tuple[float, float]:
@@ -301,7 +283,7 @@ def _probe_bounds(chain: list[Float], kept: _CertifiedBasis, failure: float) -> 
     ``chain`` holds w, E^T E w, (E^T E)^2 w, ...; an application rounds by at most ``noise`` times the vector,
     and the next one stretches that by at most ||E||^2.
     """
-    columns, power = kept.basis.shape[1], len(chain) - 1
+    columns, power = kept._basis.shape[1], len(chain) - 1
     if chain[0].shape[1] == 0:
         return math.inf, 0.0
     noise = 8 * math.sqrt(columns) * gamma(sum(kept.shape) + columns + 8) * kept.frobenius**2
@@ -314,10 +296,10 @@ def _probe_bounds(chain: list[Float], kept: _CertifiedBasis, failure: float) -> 
     above = (alpha * math.sqrt(2 / math.pi) * float(np.max(sizes[-1] + error)) * PAY) ** (1 / power)
     quotient = sizes[-1] / np.where(sizes[-2] > 0, sizes[-2], np.inf) / PAY - noise
     below = math.sqrt(max(0.0, float(np.max(quotient)))) / PAY
-    return math.hypot(math.sqrt(above), 2 * kept.drift) * PAY, below
+    return math.hypot(math.sqrt(above), 2 * kept._drift) * PAY, below
 
 
-def _gram_product(matrix: Matrix, vectors: Float, step: Steps, name: str) -> Float:
+def _gram_product(matrix: Matrix, vectors: Float, step: Counter, name: str) -> Float:
     """A^T A X in one pass."""
     total = np.zeros_like(vectors)
     with np.errstate(all="ignore"):  # what overflows is refused by name
@@ -335,7 +317,7 @@ def _project_out(basis: Float, vectors: Float) -> Float:
     return vectors
 
 
-def _last_pass(matrix: Matrix, basis: Float, probes: Float, step: Steps) -> tuple[Float, float, list[Float]]:
+def _last_pass(matrix: Matrix, basis: Float, probes: Float, step: Counter) -> tuple[Float, float, list[Float]]:
     """A Q, ||A||_F^2, and the probes with E^T E applied to them, in one reading."""
     columns, outside = basis.shape[1], _project_out(basis, probes)
     both = np.hstack([basis, outside])
@@ -365,7 +347,7 @@ def _refuse(
         "probe_passes": (probe_passes, 1),
     }
     for what, (value, least) in wanted.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if not is_whole(value) or value < least:
             raise InputError(f"{what} must be a whole number of at least {least}, not {value}.")
     if not 0 < failure < 1:
         raise InputError(f"failure_probability must lie between 0 and 1, not {failure}.")

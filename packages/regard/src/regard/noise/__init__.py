@@ -5,8 +5,8 @@
 >>> round(noise.study(model, noise.two_heads(10, 20.0)).error, 6)
 0.040452
 
-It may import the ground and :mod:`regard.rigor`, and no other idea. Begin with ``model.py`` (what is random) and
-``weights.py`` (the moments of a weight); the files ``law*.py`` have its distribution.
+It may import the ground and :mod:`regard.rigor`, and no other idea. Begin with ``model.py`` (what is random)
+and ``random_keys.py`` (the verb, and the moments of a weight); the files ``law*.py`` have its distribution.
 """
 
 from regard.noise.comparison import Comparison, compare
@@ -29,9 +29,8 @@ from regard.noise.coursework_settings import (
 from regard.noise.law import quantile, weight_law
 from regard.noise.model import EXAMPLE, Magnitude, NoiseModel, Spread, read_model
 from regard.noise.optimised_queries import OptimisedQueries, optimise
-from regard.noise.random_keys import Study, study
+from regard.noise.random_keys import Study, WeightMoments, study, weight_moments
 from regard.noise.scores import Scores, Value, WeightLaw, score_laws
-from regard.noise.weights import WeightMoments, weight_moments
 
 __all__ = [
     "EXAMPLE",

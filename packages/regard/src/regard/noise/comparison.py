@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,16 +12,13 @@ from regard.arrays import as_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
 from regard.noise.pictures import comparison_figure
-from regard.noise.random_keys import Study, expected_error, study
+from regard.noise.random_keys import Study, expected_error, study, weight_moments
 from regard.noise.scores import KeyLaw, Scores, merge_equal_laws, score_laws
-from regard.noise.weights import weight_moments
 from regard.notation import readable
-from regard.progress import Progress
+from regard.pictures import Figure
+from regard.progress import Progress, steps
 from regard.results import Result
-from regard.written_numbers import at_most, in_full
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from regard.written_numbers import at_least, at_most, in_full
 
 WIDEST = 4000.0  # standard deviation of a score: beyond, some hundred integrals over it take minutes
 LARGEST = 1e6  # of the scale: beyond, scores have lost the digits that their differences need
@@ -73,11 +69,17 @@ class Comparison(Result):
         return comparison_figure(self)
 
     def _answer(self) -> list[str]:
-        better = self.two.error < self.one.error
-        worse = f"{self.one.error / self.two.error:.3g} x steadier" if better else "no steadier"
+        one, two = self.one, self.two
+        known = one.error - one.error_accuracy, two.error + two.error_accuracy  # at least, and at most
+        if known[0] <= known[1]:  # as far as the integrals tell
+            steadier = "no steadier"
+        elif _is_sharp(two):
+            steadier = f"{one.error / two.error:.3g} x steadier"
+        else:
+            steadier = f"more than {at_least(known[0] / known[1], 1)} x steadier"
         return [
-            f"Two heads are {worse} here: $E||c - target||^2$ is {self.two.error:.4g} with two and "
-            f"{self.one.error:.4g} with one."
+            f"Two heads are {steadier} here: $E||c - target||^2$ is {_shown_error(two)} with two and "
+            f"{_shown_error(one)} with one."
         ]
 
     def _setting(self) -> list[str]:
@@ -153,10 +155,11 @@ def compare(
     if not (np.isfinite(scale) and scale > 0):
         raise InputError(f"scale must be a positive number, not {scale:g}.")
     model = gaussian_setting(keys, spread=spread, iso=iso)
-    _refuse_wide_scores(scale, float(np.sqrt(spread + 2 * iso)))
+    most = _largest_scale(float(np.sqrt(spread + 2 * iso)))
+    _refuse_large_scale(scale, most)
     designs = one_head(keys, scale), two_heads(keys, scale)
     studies = [study(model, q, share=share) for q in designs]
-    scales = np.array(sorted({*SCALES, float(scale)}))
+    scales = np.array(sorted({*(one for one in SCALES if one <= most), float(scale)}))
     errors = np.array([[_error(score_laws(model, q(keys, T))) for q in (one_head, two_heads)] for T in scales])
     p = negative_score(iso, spread)
     # E[error; negative] and the total give both conditional errors: no second integral over the positive lengths
@@ -191,15 +194,31 @@ def compare(
     )
 
 
-def _refuse_wide_scores(scale: float, sd: float) -> None:
-    """sd: of the widest score at scale 1."""
-    most = min(WIDEST / sd, LARGEST) if sd > 0 else np.inf  # without noise every outcome is counted
-    if scale > most:
-        raise CouldNotFindOut(
-            f"At scale {scale:g} the scores differ by about {scale:g} and vary by {scale * sd:.3g}: too wide for the "
-            f"integrals, so neither error is known and nothing is said for one head or two; ask for a scale of at most "
-            f"{float(f'{0.99 * most:.2g}'):g}."
-        )
+def _largest_scale(sd: float) -> float:
+    """Up to where the integrals answer; sd: of the widest score at scale 1. Without noise every outcome is counted."""
+    return min(WIDEST / sd, LARGEST) if sd > 0 else np.inf
+
+
+def _refuse_large_scale(scale: float, most: float) -> None:
+    if scale <= most:
+        return
+    # scores as large as this are rounded by so much that their differences, which are all that counts, are lost
+    why = "are rounded too coarsely" if most == LARGEST else f"vary by {scale * WIDEST / most:.3g}: too wide"
+    raise CouldNotFindOut(
+        f"At scale {scale:g} the scores {why} for the integrals, so neither error is known and nothing is said for "
+        f"one head or two; ask for a scale of at most {float(f'{0.99 * most:.2g}'):g}."
+    )
+
+
+def _is_sharp(study: Study) -> bool:
+    """Whether the digits of an error that are printed are its own."""
+    return study.error > 1e4 * study.error_accuracy
+
+
+def _shown_error(study: Study) -> str:
+    if _is_sharp(study):
+        return f"{study.error:.4g}"
+    return f"at most {at_most(study.error + study.error_accuracy, 1)}"
 
 
 def _error(scores: Scores) -> float:
@@ -235,23 +254,25 @@ def head_variances(keys: int, spread: float, iso: float, scale: float, head: int
     [0.1435, 0.0504]
     """
     query, p = two_heads(keys, scale)[head : head + 1], negative_score(iso, spread)
-    means, squares = _moments(score_laws(gaussian_setting(keys, spread=spread, iso=iso), query))
-    below, below_squares = np.zeros(keys), 0.0
-    for panel, weights in _negative_lengths(spread + iso, scale) if head == 0 and p > 0 else ():
-        for x, weight in zip(panel, weights, strict=True):  # only the first head's scores know the length of key 0
-            inside, inside_squares = _moments(_scores_of_queries(query, iso, x))
-            below, below_squares = below + weight * inside, below_squares + weight * inside_squares
-    every = max(squares - float(means @ means), 0.0)
-    if head != 0:
+    moments = _moments(score_laws(gaussian_setting(keys, spread=spread, iso=iso), query))
+    every = _scatter(moments)
+    if head != 0:  # only the first head's scores know the length of key 0
         return every, every
-    kept, kept_squares = (means - below) / (1 - p), float(squares - below_squares) / (1 - p)
-    return every, max(kept_squares - float(kept @ kept), 0.0)
+    below = np.zeros(keys + 1)
+    for panel, weights in _negative_lengths(spread + iso, scale) if p > 0 else ():
+        below += weights @ np.array([_moments(_scores_of_queries(query, iso, x)) for x in panel])
+    return every, _scatter((moments - below) / (1 - p))
 
 
-def _moments(scores: Scores) -> tuple[Real, float]:
-    """E alpha and E||alpha||^2, which is E||c||^2 for orthonormal values."""
+def _moments(scores: Scores) -> Real:
+    """E alpha, and as a last number E||alpha||^2, which is E||c||^2 for orthonormal values."""
     moments = weight_moments(scores)
-    return moments.mean, float(np.trace(moments.second))
+    return np.append(moments.mean, np.trace(moments.second))
+
+
+def _scatter(moments: Real) -> float:
+    """E||c - E c||^2 from these."""
+    return max(float(moments[-1] - moments[:-1] @ moments[:-1]), 0.0)
 
 
 def _error_below_zero(
@@ -259,10 +280,8 @@ def _error_below_zero(
 ) -> float:
     """E[||c - target||^2; k_0 . mu_0 < 0]."""
     total, panels = 0.0, _negative_lengths(spread + iso, scale)
-    for done, (x, weights) in enumerate(panels):
+    for x, weights in steps(panels, len(panels), progress):
         total += float(weights @ np.array([_outcome_given_length(keys, iso, scale, point, heads)[0] for point in x]))
-        if progress is not None:
-            progress(done + 1, len(panels))
     return total
 
 

@@ -23,17 +23,29 @@ from scipy.special import expit, ndtr, ndtri
 from regard.array_types import Real
 from regard.attention import log_sum_exp, softmax
 from regard.errors import CouldNotFindOut, InputError
-from regard.noise.draws import MOST_OUTCOMES, Sampler, half_interval, make_generator, outcomes, sobol_points
 from regard.noise.integrals import trapezoid
 from regard.noise.law_transform import TransformLaw, TwoHeadsLaw, transform_law
-from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, WeightLaw, merge_equal_laws
-from regard.noise.weights import check_points
+from regard.noise.scores import (
+    MOST_OUTCOMES,
+    ROUNDING,
+    KeyLaw,
+    Sampler,
+    Scores,
+    Value,
+    WeightLaw,
+    check_points,
+    half_interval,
+    make_generator,
+    merge_equal_laws,
+    outcomes,
+    sobol_points,
+)
 
 MOST_HELD = 2**24  # weights held at once: 128 MB
 
 
 @dataclass(frozen=True, eq=False)
-class PivotLaw:
+class PivotLaw(WeightLaw):
     """One head, the widest score integrated out: a smooth function of the other scores, averaged over Sobol points.
 
     ``rest`` is scrambles x points x (n - 1), the scores but the pivot's; ``centre`` the pivot's mean given them.
@@ -46,7 +58,7 @@ class PivotLaw:
     own: int  # the key's column in rest, or -1 where the key is the pivot
 
     @property
-    def method(self) -> str:
+    def method(self) -> str:  # type: ignore[override]
         """Closed form where nothing is left to average."""
         return "closed form" if self.rest.shape[1] == 1 else "qmc, one score integrated out"
 
@@ -122,13 +134,11 @@ def pivot_law(
     # the others determine the pivot: nothing to integrate out
     if left <= 1e-10 * max(float(joint[pivot, pivot]), 1e-300):
         return next(sampled_laws(scores, [key], log2, scrambles, generator))
-    rest = _rest(
-        merge_equal_laws([laws[k] for k in others], None if scores.joint is None else A), log2, scrambles, generator
-    )
-    moved = rest.noise @ regression
-    centre = moved[..., None] + laws[pivot].means[:, 0]
+    alone = merge_equal_laws([laws[k] for k in others], None if scores.joint is None else A)
+    rest, noise = _draw_rest(alone, log2, scrambles, generator)
+    centre = (noise @ regression)[..., None] + laws[pivot].means[:, 0]
     own = -1 if key == pivot else others.index(key)
-    return PivotLaw(rest.scores, centre, laws[pivot].chances, float(np.sqrt(left)), own)
+    return PivotLaw(rest, centre, laws[pivot].chances, float(np.sqrt(left)), own)
 
 
 def _choose_pivot(joint: Real, key: int) -> int:
@@ -142,13 +152,8 @@ def _choose_pivot(joint: Real, key: int) -> int:
     return key if precision[key] < 16 else int(np.argmin(precision))
 
 
-@dataclass(frozen=True, eq=False)
-class _Rest:
-    scores: Real  # scrambles x points x keys
-    noise: Real  # the Gaussian part alone
-
-
-def _rest(scores: Scores, log2: int, scrambles: int, generator: np.random.Generator) -> _Rest:
+def _draw_rest(scores: Scores, log2: int, scrambles: int, generator: np.random.Generator) -> tuple[Real, Real]:
+    """Scores, scrambles x points x keys, and the Gaussian part of them alone."""
     sampler = Sampler(scores)
     normals, uniforms = sampler.dimensions
     # the Gaussian noise alone, without means and magnitudes: the regression acts on that
@@ -159,17 +164,17 @@ def _rest(scores: Scores, log2: int, scrambles: int, generator: np.random.Genera
     # nothing random is left beside the pivot: one point, and the law is a closed form
     if quiet and not uniforms:
         s = sampler(np.zeros((1, normals)), np.zeros((1, 0)))[:, 0]
-        return _Rest(s[None], np.zeros_like(s)[None])
+        return s[None], np.zeros_like(s)[None]
     both = []
     for _ in range(scrambles):
         points = sobol_points(normals + uniforms, log2, generator)
         x = ndtri(points[:, :normals])
         both.append((sampler(x, points[:, normals:])[:, 0], Sampler(still)(x, np.zeros((len(x), 0)))[:, 0]))
-    return _Rest(np.stack([s for s, _ in both]), np.stack([e for _, e in both]))
+    return np.stack([s for s, _ in both]), np.stack([e for _, e in both])
 
 
 @dataclass(frozen=True, eq=False)
-class SampledLaw:
+class SampledLaw(WeightLaw):
     """The averaged weight at several scrambles of Sobol points; the scatter of the scrambles gives the interval."""
 
     weights: Real  # scrambles x points
@@ -267,7 +272,7 @@ def _one_head(scores: Scores, key: int, log2: int, scrambles: int, seed: int | n
 
 
 @dataclass(frozen=True, eq=False)
-class CountedLaw:
+class CountedLaw(WeightLaw):
     """Finitely many outcomes of a weight, with their probabilities."""
 
     weights: Real  # one per outcome
@@ -334,7 +339,7 @@ def _solve(law: WeightLaw, level: float) -> Value:
 
 
 @dataclass(frozen=True, eq=False)
-class NarrowLaw:
+class NarrowLaw(WeightLaw):
     """The weight of a key with law ``own`` among independent ``others``, at two accuracies."""
 
     own: KeyLaw

@@ -24,7 +24,7 @@ from scipy.special import expit, gammainccinv, gammaincinv, log_expit, loggamma,
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut
 from regard.noise.integrals import Rule, score_range, trapezoid
-from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, logit, logits
+from regard.noise.scores import ROUNDING, KeyLaw, Scores, Value, WeightLaw, logit, logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +226,7 @@ def _power(a: Real, number: int) -> Real:
 
 
 @dataclass(frozen=True, eq=False)
-class TransformLaw:
+class TransformLaw(WeightLaw):
     """One head's weight through its logit's characteristic function; an error estimate takes a coarser one too."""
 
     fine: Transform
@@ -247,11 +247,9 @@ class TransformLaw:
         return Value(a, abs(a - b) + self.fine.floor)
 
     def value_above(self, share: float) -> float:
-        """The same value without its accuracy, in half the time: while a hand drags."""
         return float(self.sketch(np.array([share]))[0])
 
     def sketch(self, shares: Real) -> Real:
-        """P(weight > share) for many shares at once, without an error estimate: for pictures."""
         places = logits(shares)
         inside = np.clip(self.fine.above(places), 0.0, 1.0)
         return np.where(places <= self.fine.low, 1.0, np.where(places >= self.fine.high, 0.0, inside))
@@ -273,7 +271,7 @@ FAINT = 16.0  # e^-16 of a picture is nothing
 
 
 @dataclass(frozen=True, eq=False)
-class TwoHeadsLaw:
+class TwoHeadsLaw(WeightLaw):
     """The mean of the same key's weight in two heads with independent noise.
 
     P(A + B > 2t) = P(A > 2t) + int f(x) P(B > 2t - sigmoid(x)) dx over the logit x of A. Near the point x_0 where the
@@ -292,7 +290,6 @@ class TwoHeadsLaw:
         return Value(float(np.clip(alone.value + fine, 0, 1)), abs(fine - coarse) + alone.accuracy + 1e-10)
 
     def value_above(self, share: float) -> float:
-        """The same value without its accuracy, in half the time: while a hand drags."""
         alone = self.first.value_above(2 * share) if share < 0.5 else 0.0
         return float(np.clip(alone + self._integral(share, False, density=False), 0, 1))
 
@@ -325,16 +322,11 @@ class TwoHeadsLaw:
         step, v = _places(A, B, share, rough=rough, density=density)
         x, log_b, log_rest, jacobian = _partner(share, v)
         inside = (x > A.low) & (x < A.high)
-        x, log_b, log_rest, jacobian = x[inside], log_b[inside], log_rest[inside], jacobian[inside]
-        y = log_b - log_rest
+        x, log_b, log_rest, rate = x[inside], log_b[inside], log_rest[inside], jacobian[inside]
         if density:  # f_B(b) = f(logit b) / (b (1 - b)): the 1/b meets the Jacobian, so both are taken as logs
-            rate = np.exp(np.log(jacobian) - log_b - log_rest)
-            return float(
-                step * np.sum(_values_in_range(A, x, density=True) * _values_in_range(B, y, density=True) * rate)
-            )
-        return float(
-            step * np.sum(_values_in_range(A, x, density=True) * _values_in_range(B, y, density=False) * jacobian)
-        )
+            rate = np.exp(np.log(rate) - log_b - log_rest)
+        of_a, of_b = _values_in_range(A, x, density=True), _values_in_range(B, log_b - log_rest, density=density)
+        return float(step * np.sum(of_a * of_b * rate))
 
 
 def _places(A: Transform, B: Transform, share: float, *, rough: bool, density: bool) -> tuple[float, Real]:

@@ -24,6 +24,7 @@ from regard.arrays import as_array, check_array, load_array
 from regard.declared_tables import Mistakes, entry, read_table, read_tables
 from regard.errors import InputError
 from regard.toml import read_toml
+from regard.written_numbers import is_whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,7 +205,7 @@ def _magnitude_mistakes(part: Magnitude) -> list[str]:
 
 def _key_mistake(model: NoiseModel, key: Any, what: str) -> list[str]:
     n = len(model.means)
-    if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and 0 <= key < n:
+    if is_whole(key) and 0 <= key < n:
         return []
     return [f"a {what} names key {key!r}, but keys are counted from 0 to {n - 1}"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -20,19 +19,15 @@ from regard.array_types import Real
 from regard.arrays import as_array
 from regard.attention import softmax
 from regard.errors import InputError
-from regard.noise.draws import make_generator, sobol_points
 from regard.noise.model import NoiseModel
 from regard.noise.pictures import optimised_figure
-from regard.noise.random_keys import check_target, check_values, error_accuracy, expected_error
-from regard.noise.scores import score_laws
-from regard.noise.weights import weight_moments
+from regard.noise.random_keys import check_target, check_values, error_accuracy, expected_error, weight_moments
+from regard.noise.scores import make_generator, score_laws, sobol_points
 from regard.notation import readable
-from regard.progress import Progress
+from regard.pictures import Figure
+from regard.progress import Progress, steps
 from regard.results import Result
 from regard.written_numbers import at_most, in_full
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # times 1 + trace, added to a covariance's diagonal: a singular one (two heads that see one direction of noise)
 # has no Cholesky factor with a slope
@@ -130,10 +125,8 @@ def optimise(
         **_random_starts(model, heads, max_norm, starts, generator),
     }
     ends = {}
-    for done, (name, start) in enumerate(begin.items()):
-        ends[name] = _descend(surrogate, start, max_norm)
-        if progress is not None:
-            progress(done + 1, len(begin) + 1)
+    for name in steps(begin, len(begin) + 1, progress):
+        ends[name] = _descend(surrogate, begin[name], max_norm)
     finer = Surrogate(model, heads, V, chosen, 4 * points, generator)
     for name in _best_basins(ends):  # few points flatter: the best basins again, on more
         ends[f"{name}, refined"] = _descend(finer, ends[name][1], max_norm)

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.noise.coursework_settings import gaussian_setting, one_head, two_heads
-from regard.noise.draws import make_generator
 from regard.noise.law import weight_law
 from regard.noise.model import NoiseModel
-from regard.noise.scores import score_laws
-from regard.pictures import BLUE, GREY, ORANGE, VERMILION, open_box, save
+from regard.noise.scores import make_generator, score_laws
+from regard.pictures import BLUE, GREY, ORANGE, VERMILION, Axes, Figure, open_box, save
 from regard.pictures import figure as new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from regard.noise.comparison import Comparison
     from regard.noise.optimised_queries import OptimisedQueries
     from regard.noise.random_keys import Study

@@ -6,7 +6,6 @@ import math
 import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.files import check_target
-from regard.pictures import ENDINGS, save
+from regard.pictures import ENDINGS, Figure, save
 from regard.positions.encodings import Differences, check_base, check_dim, check_length, differences, is_odd, sinusoidal
 from regard.positions.nearest import Nearest, nearest_offset
 from regard.positions.number_formats import Table, check_way, implementation, round_to
@@ -32,10 +31,7 @@ from regard.positions.rows import (
 )
 from regard.progress import Progress
 from regard.results import Result
-from regard.written_numbers import at_most, between, in_full
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from regard.written_numbers import at_most, between, in_full, is_whole
 
 KINDS = ("sinusoidal", "rotary", "learned")
 _WAY_WORDS = {
@@ -182,7 +178,7 @@ def _check(kind: str, format: str, through: str, library: str, effort: int) -> N
             f"library is {library!r}, but through real rounds real values once and asks no library for a sine; "
             "choose a number format and through float32, float64 or native with it."
         )
-    if not isinstance(effort, int) or isinstance(effort, bool) or effort < 1:
+    if not is_whole(effort) or effort < 1:
         raise InputError(f"effort is {effort!r}, but it counts offsets; give a whole number, 1 or more.")
 
 
@@ -210,12 +206,7 @@ def _result(kind: str, numbers: Table, length: int, near: Nearest | None, search
         through=numbers.through,
         implementation=implementation(numbers.through, numbers.library),
         distinct=search.equal is None,
-        equal=search.equal,
-        nearest=search.nearest,
-        distance=search.distance,
-        searched=search.searched,
-        in_doubt=search.in_doubt,
-        reasons=search.reasons,
+        **vars(search),
         records=() if near is None else near.records,
         differences=checked,
         _base=numbers.base,
@@ -234,30 +225,16 @@ def _learned_positions(
     rows = (given if format == "real" else round_to(given, format)) + 0.0  # -0.0 and 0.0 are one number
     if not np.isfinite(rows).all():
         raise InputError(f"The table has numbers beyond the range of {format}; choose another format.")
-    pair = nearest = first_equal_rows(rows)
-    distance = None if pair is None else (0.0, 0.0)
+    pair = first_equal_rows(rows)
+    distance, reasons = None if pair is None else (0.0, 0.0), ("All rows were compared, number by number.",)
+    search = PairSearch(equal=pair, nearest=pair, distance=distance, searched=len(rows), reasons=reasons)
     if pair is None and len(rows) > 1 and can_hold(*rows.shape):
         if (largest := float(np.abs(rows).max())) > LARGEST:  # the squares of distances would leave float64
             raise InputError(
                 f"The table has numbers as large as {largest:.3g}; scale it to below {in_full(LARGEST)} first."
             )
         nearest, one = nearest_rows(rows, progress=progress)
-        distance = (one, one)
-    return Positions(
-        kind="learned",
-        dim=rows.shape[1],
-        length=len(rows),
-        format=format,
-        through="real",
-        implementation="the table as given" if format == "real" else "the table, rounded",
-        distinct=pair is None,
-        equal=pair,
-        nearest=nearest,
-        distance=distance,
-        searched=len(rows),
-        in_doubt=0,
-        reasons=("All rows were compared, number by number.",),
-        records=(),
-        differences=None,
-        _table=rows,
-    )
+        search = replace(search, nearest=nearest, distance=(one, one))
+    known = _result("learned", Table(rows.shape[1], format), len(rows), None, search)
+    how = "the table as given" if format == "real" else "the table, rounded"
+    return replace(known, implementation=how, _table=rows)

@@ -15,12 +15,12 @@ from regard.errors import InputError
 from regard.notation import readable
 from regard.positions.number_formats import RELATIVE, Phases, Table, sine_cosine, turns, unit_roundoff
 from regard.results import Result
-from regard.written_numbers import at_most
+from regard.written_numbers import at_most, is_whole
 
 
 def check_dim(dim: int) -> int:
     """The dimension, if sines and cosines can fill it in pairs."""
-    if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 2 or dim % 2:
+    if not is_whole(dim) or dim < 2 or dim % 2:
         raise InputError(
             f"dim is {dim!r}, but sines and cosines come in pairs: give an even whole number, such as 512."
         )
@@ -29,12 +29,12 @@ def check_dim(dim: int) -> int:
 
 def is_odd(dim: int) -> bool:
     """Whether a sine is left without its cosine."""
-    return isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim > 0 and dim % 2 == 1
+    return is_whole(dim) and dim > 0 and dim % 2 == 1
 
 
 def check_length(length: int) -> int:
     """The number of positions, if there is at least one."""
-    if not isinstance(length, (int, np.integer)) or isinstance(length, bool) or length < 1:
+    if not is_whole(length) or length < 1:
         raise InputError(f"length is {length!r}, but it counts positions: give a whole number, 1 or more.")
     return int(length)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import flint
@@ -243,23 +243,28 @@ def _round_correctly(
         # if both ends round to the same number, so does the truth between them
         doubtful = np.flatnonzero(low.view(np.uint64) != high.view(np.uint64))
         for j in doubtful:
-            low[j] = _round_exactly(exact, which, arguments[j].item(), format)
+            low[j] = _round_ball(partial(_one_of, exact, which, arguments[j].item()), format)
         out.append(low)
         hard += len(doubtful)
     return out[0], out[1], hard
 
 
-def _round_exactly(exact: _Exact, which: int, argument: int, format: str) -> float:
+def _one_of(exact: _Exact, which: int, argument: int) -> flint.arb:
+    return exact(argument)[which]
+
+
+def _round_ball(ball: Callable[[], flint.arb], format: str, *, most: float = math.inf) -> float:
     """The correctly rounded value: more digits until both ends of the ball round to the same number.
 
-    That ends, because sines and cosines of algebraic numbers other than 0 are never halfway between floats.
+    That ends, because sines and cosines of algebraic numbers other than 0 are never halfway between floats. A number
+    that may lie there, such as a power of two, gets ``most`` digits and no more.
     """
     precision = 128
     while True:
         with flint.ctx.workprec(precision):
-            ball = exact(argument)[which]
-            low, high = _round_dyadic(ball.lower(), format), _round_dyadic(ball.upper(), format)
-        if low == high:
+            enclosed = ball()
+            low, high = _round_dyadic(enclosed.lower(), format), _round_dyadic(enclosed.upper(), format)
+        if low == high or precision > most:
             return low
         precision *= 2
 
@@ -283,16 +288,7 @@ def _round_dyadic(x: flint.arb, format: str) -> float:
 @lru_cache(maxsize=4096)
 def _frequency(i: int, dim: int, base: float, format: str) -> float:
     """w_i correctly rounded; libraries that compute it in float32 may be an ulp off."""
-    if i == 0:
-        return 1.0
-    precision = 128
-    while True:
-        with flint.ctx.workprec(precision):
-            ball = exact_frequency(i, dim, base)
-            low, high = _round_dyadic(ball.lower(), format), _round_dyadic(ball.upper(), format)
-        if low == high or precision > 4096:  # a tie, such as a power of two, needs no more digits
-            return low
-        precision *= 2
+    return 1.0 if i == 0 else _round_ball(lambda: exact_frequency(i, dim, base), format, most=4096)
 
 
 def _sine_cosine_balls(angle: int) -> tuple[flint.arb, flint.arb]:

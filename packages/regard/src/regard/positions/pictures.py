@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.array_types import Float
-from regard.pictures import BLUE, GREEN, GREY, VERMILION
+from regard.pictures import BLUE, GREEN, GREY, VERMILION, Axes, Figure
 from regard.pictures import figure as new_figure
 from regard.positions.encodings import frequencies
 from regard.positions.number_formats import Table, unit_roundoff
 from regard.positions.rows import first_collision
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from regard.positions.answer import Positions
 
 # a colour and a marker each: told apart without colour too

@@ -6,7 +6,7 @@ On that stands what is found out about the positions of one encoding, in real ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,8 +32,12 @@ def first_equal_rows(table: Float) -> Pair | None:
     >>> first_equal_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
     (0, 2)
     """
+    return _first_repeat(enumerate(np.ascontiguousarray(table)))
+
+
+def _first_repeat(rows: Iterable[tuple[int, Float]]) -> Pair | None:
     seen: dict[bytes, int] = {}
-    for t, row in enumerate(np.ascontiguousarray(table)):
+    for t, row in rows:
         earlier = seen.setdefault(row.tobytes(), t)
         if earlier != t:
             return earlier, t
@@ -184,14 +188,8 @@ def _repeated_indices(prints: Phases) -> Phases:
 
 def _first_pair(table: Table, candidates: Phases) -> tuple[int, int] | None:
     """Candidates in order, whole rows compared as they are: no fingerprint decides."""
-    seen: dict[bytes, int] = {}
-    for at in range(0, len(candidates), 1024):
-        part = candidates[at : at + 1024]
-        for t, row in zip(part.tolist(), table.rows(part), strict=True):
-            earlier = seen.setdefault(row.tobytes(), t)
-            if earlier != t:
-                return earlier, t
-    return None
+    parts = (candidates[at : at + 1024] for at in range(0, len(candidates), 1024))
+    return _first_repeat(row for part in parts for row in zip(part.tolist(), table.rows(part), strict=True))
 
 
 _HELD = 1 << 24  # numbers in a table that is held whole

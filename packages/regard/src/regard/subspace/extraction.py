@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +19,11 @@ import numpy.typing as npt
 from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
-from regard.pictures import BLUE, GREEN, GREY, ORANGE
+from regard.pictures import BLUE, GREEN, GREY, ORANGE, Figure
 from regard.pictures import figure as new_figure
 from regard.results import Result
 from regard.rigor import check_arithmetic, exact
 from regard.written_numbers import at_most, in_full
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 DELICATE = 1e-5  # sines and singular values below this cost float64 too many digits: exact arithmetic, if affordable
 USELESS = 1e-6  # errors of M A = A and M B = 0 from here on make M worthless

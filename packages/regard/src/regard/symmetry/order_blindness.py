@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,12 @@ from numpy.typing import NDArray
 
 from regard.array_types import Array, Float
 from regard.errors import InputError
-from regard.pictures import BLUE, VERMILION
+from regard.pictures import BLUE, VERMILION, Figure
 from regard.pictures import figure as new_figure
-from regard.progress import Progress
+from regard.progress import Progress, steps
 from regard.results import Result
 from regard.symmetry.maps import DTYPES, SCALES, Map, arithmetics, checked_map, is_module, noise_of_rows, prepare
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+from regard.written_numbers import is_whole
 
 _POINTS, _ORDER = 9, 6
 
@@ -130,15 +127,13 @@ def symmetry(
     tests, library, dtype = _tests(map, x, kind == "equivariant", label, rng)
     # excess, permutation, gap, number of the test: the largest tuple is the answer, the same one on every run
     tried: list[tuple[float, tuple[int, ...], float, int]] = []
-    for done, p in enumerate(_permutations(length, trials, rng)):
+    for done, p in enumerate(steps(_permutations(length, trials, rng), trials, progress)):
         # The first sample meets every permutation in every arithmetic, the others a few.
         for i, test in enumerate(tests if done < _FEW else [t for t in tests if t.scale == 1]):
             gaps = test.gaps(p)
             over = test.relative_gaps(gaps, p)
             row = int(over.argmax())
             tried.append((float(over[row]), tuple(p.tolist()), float(gaps[row]), i))
-        if progress is not None:
-            progress(done + 1, trials)
     excess, worst, gap, which = max(tried)
     test, broken = tests[which], excess > 1
     swap = best_swap(test.excess, length, progress=progress) if broken else None
@@ -232,7 +227,7 @@ def _permutations(length: int, trials: int, rng: np.random.Generator) -> Iterato
 
 def _check(length: int, dim: int, dtype: str, kind: str, trials: int, seed: int) -> None:
     for name, value, least in (("length", length, 2), ("dim", dim, 1), ("trials", trials, 1), ("seed", seed, 0)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not is_whole(value) or value < least:
             raise InputError(f"{name} is {value!r}; it must be a whole number, {least} or more.")
     for name, word, known in (("dtype", dtype, DTYPES), ("kind", kind, KINDS)):
         if word not in known:
@@ -341,13 +336,10 @@ def best_swap(excess: Excess, length: int, *, progress: Progress | None = None) 
 
 def _tournament(excess: Excess, length: int, progress: Progress | None) -> list[tuple[float, list[tuple[int, int]]]]:
     """Rounds, spread evenly, those with the largest excess first."""
-    every, out = list(rounds(length)), []
+    every = list(rounds(length))
     chosen = np.unique(np.linspace(0, len(every) - 1, _ROUNDS).astype(int)).tolist()
-    for done, r in enumerate(chosen):
-        out.append((float(excess(involution(every[r], length)).max()), every[r]))
-        if progress is not None:
-            progress(done, 2 * len(chosen))
-    return sorted(out, reverse=True)
+    played = steps((every[r] for r in chosen), 2 * len(chosen), progress)
+    return sorted([(float(excess(involution(pairs, length)).max()), pairs) for pairs in played], reverse=True)
 
 
 def _halve(excess: Excess, pairs: list[tuple[int, int]], length: int) -> tuple[int, int]:

@@ -5,8 +5,9 @@ It listens on the loopback address only. A page and its answers are for whoever 
 its host, so that no other name can be made to point here (DNS rebinding), every question must come from a page of this
 server itself (Origin), so that no other page can ask in the user's name, and nothing is computed for a request that
 another site has made (Sec-Fetch-Site). What the pages may load is this server's and nothing else (Content-Security-
-Policy), so that the lab works, and stays, offline. A request is bounded before it is read
-(:mod:`regard.web.request_reader`).
+Policy), so that the lab works, and stays, offline. A request is bounded before it is read,
+in bytes and in the seconds that it may take to come; anything in it that another reader might read in another way (two
+Hosts, folded headers, stray signs) is refused, not guessed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import select
 import signal
 import socket
 import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Callable, Mapping
 from email.message import Message
@@ -26,14 +29,120 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from regard.errors import InputError, RegardError
 from regard.results import plain
 from regard.strict_json import JsonObject
-from regard.web import frames
-from regard.web.access import WORD, Access, access_page, is_own_request, private_link, refusal_page
-from regard.web.request_reader import HEADERS, KINDS, RequestReader, RequestTooLongError, check_headers, split_target
+from regard.web.access import (
+    EMBED,
+    EMBED_HEADER,
+    NOBODY,
+    WORD,
+    Access,
+    access_page,
+    frame_ancestors,
+    is_own_request,
+    private_link,
+    refusal_page,
+)
 from regard.written_numbers import is_count
+
+MOST_WORDS = 100  # in an address; a page has some ten
+_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # the name of a header
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f]")  # in no value of a header; nobody folds lines any more
+_STRAY = re.compile(r"%(?![0-9A-Fa-f]{2})")
+KINDS = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+    ".png": "image/png",
+}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    + NOBODY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class RequestReader(io.RawIOBase):
+    """The bytes of a connection; a request may have so many, and take so many seconds until it is there.
+
+    A timeout of the socket alone would start again with every byte, and a client that sends one in a minute would hold
+    its thread for ever.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.allow(0, 0.0)
+
+    def allow(self, size: int, seconds: float) -> None:
+        self.left, self.until = size, time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        seconds = self.until - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        if self.left <= 0:
+            raise RequestTooLongError
+        self.connection.settimeout(seconds)
+        size = self.connection.recv_into(buffer)
+        self.left -= size
+        return size
+
+
+class RequestTooLongError(Exception):
+    """A request with more bytes than are read."""
+
+
+def check_headers(headers: Message) -> None:
+    """Refuse headers that another reader might read in another way: malformed, folded, or said twice where one counts.
+
+    >>> from email import message_from_string
+    >>> check_headers(message_from_string("Host: here"))
+    >>> check_headers(message_from_string("Host: here\\nHost: there"))
+    Traceback (most recent call last):
+    regard.errors.InputError: A request has one Host, one Origin and one Content-Length, not 2 of Host.
+    """
+    for name, value in headers.items():
+        if not _FIELD.fullmatch(name) or _CONTROL.search(value):
+            raise InputError(f"A header is a name, a colon and a line of text; {name[:40]!r} is not.")
+    if headers.defects or headers.get_payload():
+        raise InputError("A header is a name, a colon and a line of text; a line of this request is not.")
+    for name in ("Host", "Origin", "Content-Length"):
+        if len(given := headers.get_all(name, [])) > 1:
+            raise InputError(f"A request has one Host, one Origin and one Content-Length, not {len(given)} of {name}.")
+    if "Transfer-Encoding" in headers:
+        raise InputError("A question has a Content-Length; the lab reads no Transfer-Encoding.")
+
+
+def split_target(target: str) -> tuple[str, list[tuple[str, str]]]:
+    """The path of an address and its words.
+
+    >>> split_target("/copy?eps=0.1&to=1%2C2")
+    ('/copy', [('eps', '0.1'), ('to', '1,2')])
+    >>> split_target("/copy?eps=5%")
+    Traceback (most recent call last):
+    regard.errors.InputError: A % in an address is followed by two hexadecimal digits; for the sign itself write %25.
+    """
+    if not target.startswith("/") or not target.isascii() or not target.isprintable():
+        raise InputError("An address begins with / and has letters of ASCII only; others are written with %.")
+    if _STRAY.search(target):
+        raise InputError("A % in an address is followed by two hexadecimal digits; for the sign itself write %25.")
+    path, _, query = target.partition("?")
+    try:
+        return path, parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=MOST_WORDS)
+    except ValueError:
+        raise InputError(f"An address has at most {MOST_WORDS} words, in UTF-8.") from None
+
 
 PORT = 8321
 LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
@@ -178,13 +287,13 @@ class Handler(BaseHTTPRequestHandler):
         if "Content-Length" in self.headers:
             self.close_connection = True  # a body that is not read would be taken for the next request
         name = self.place.removeprefix("/") or next(iter(self.server.pages))
-        embed_pass = dict(self.words).get(frames.WORD)
+        embed_pass = dict(self.words).get(EMBED)
         if (opened := self.server.access.without_token(self.place, self.words)) is not None:
             self._let_in(opened)
         elif name in self.server.pages and not self._is_known(embed_pass):
             self._send(HTTPStatus.FORBIDDEN, "text/html", access_page(self.path, self.server.command).encode())
         elif name in self.server.pages:
-            words = {word: value for word, value in self.words if word != frames.WORD}
+            words = {word: value for word, value in self.words if word != EMBED}
             html = self.server.html(name, words, own=is_own_request(self.headers.get("Sec-Fetch-Site")))
             kind = KINDS.get(Path(name).suffix, "text/html")
             self._send(HTTPStatus.OK, kind, html, **self._frame_headers(embed_pass))
@@ -199,7 +308,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
             return self._refuse(HTTPStatus.FORBIDDEN, "Only a page of this lab may ask it; another one did.")
-        if not self._is_known(self.headers.get(frames.HEADER)):
+        if not self._is_known(self.headers.get(EMBED_HEADER)):
             said = f"This browser has not opened the lab yet: open the address that `{self.server.command}` printed."
             return self._refuse(HTTPStatus.FORBIDDEN, said)
         name = self.place.removeprefix("/ask/")
@@ -240,7 +349,7 @@ class Handler(BaseHTTPRequestHandler):
         policy = HEADERS["Content-Security-Policy"]
         if not self._is_embedded(embed_pass):
             return {}
-        return {"Content-Security-Policy": policy.replace(frames.NOBODY, frames.frame_ancestors(self.server.embed))}
+        return {"Content-Security-Policy": policy.replace(NOBODY, frame_ancestors(self.server.embed))}
 
     def _is_connected(self) -> bool:
         """Has the browser not hung up? A drag leaves questions behind that nobody reads the answers of."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.errors import InputError
-from regard.lab.page import pages
-from regard.lab.state import State
+from regard.lab.page import State, pages
 
 
 def answer(**words):

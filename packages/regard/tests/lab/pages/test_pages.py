@@ -23,13 +23,12 @@ from regard import lowrank
 from regard.coursework.catalogue import claims
 from regard.errors import CouldNotFindOut, InputError
 from regard.examples import example
-from regard.lab.page import mathml
+from regard.lab.page import State, mathml
 from regard.lab.pages import claims as claims_page
 from regard.lab.pages import order, rank, translator
 from regard.lab.pages.claims import draw_svg, themed_svg
 from regard.lab.run_list import run_numbers, scan_runs, scan_runs_with_example
 from regard.lab.server import Lab
-from regard.lab.state import State
 from regard.notation import latex_lines, pieces
 from regard.positions import positions
 from regard.web import background_tasks

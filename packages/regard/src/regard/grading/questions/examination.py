@@ -29,9 +29,9 @@ from regard.coursework.derivations.report import reason as line_reason
 from regard.coursework.derivations.verdicts import Mark
 from regard.coursework.question import Instance, format_distinctly
 from regard.errors import CouldNotFindOut, InputError
+from regard.extras import NOT_INSTALLED, QUESTION_KINDS, load_plugin
 from regard.grading.questions.assignment import DERIVATION_SHARES, ORDER, Kind, Limits, Task
 from regard.grading.submissions.notebooks import Code
-from regard.plugins import NOT_INSTALLED, QUESTION_KINDS, load_plugin
 from regard.sandbox.clock import Clock
 from regard.sandbox.jail import Tier
 from regard.sandbox.runner import Runner, SandboxStartError, TimeLimitError

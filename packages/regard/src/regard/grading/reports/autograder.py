@@ -24,6 +24,7 @@ from typing import Any
 import regard
 from regard.arrays import check_target
 from regard.errors import RegardError
+from regard.extras import QUESTION_KINDS
 from regard.files import write_file
 from regard.grading.assignments.assignment_file import read_assignment
 from regard.grading.gradebook.grader import grade, pile_of, safe_tier
@@ -33,7 +34,6 @@ from regard.grading.reports.course_systems import NOT_GRADED, gradescope_results
 from regard.grading.submissions.archives import zip_bytes
 from regard.grading.submissions.students import moment
 from regard.grading.submissions.submission import Submission, duplicate_names, read_submissions
-from regard.plugins import QUESTION_KINDS
 from regard.results import Result
 from regard.sandbox.jail import Tier
 from regard.strict_json import parse_json

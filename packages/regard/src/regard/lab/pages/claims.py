@@ -10,9 +10,7 @@ from xml.etree import ElementTree
 import regard
 from regard.coursework.problem_sets import SETS
 from regard.errors import InputError
-from regard.lab.formula_text import typeset
-from regard.lab.page import ANSWERS, REFUSED, Answer, Number, Page, tex
-from regard.lab.state import State, shortest_text
+from regard.lab.page import ANSWERS, REFUSED, Answer, Number, Page, State, shortest_text, tex, typeset
 from regard.notation import latex_lines, readable
 from regard.pictures import figure, svg
 from regard.strict_json import JsonObject

@@ -12,8 +12,19 @@ import regard
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_state import QUERY, START, STARTS, WINDOW, CopySetup, Sphere, apply_actions, hull_edges, read_setup
-from regard.lab.page import ANSWERS, REFUSED, Answer, Explanation, Number, Page, Step, tex
-from regard.lab.state import State, format_rows, shortest_text
+from regard.lab.page import (
+    ANSWERS,
+    REFUSED,
+    Answer,
+    Explanation,
+    Number,
+    Page,
+    State,
+    Step,
+    format_rows,
+    shortest_text,
+    tex,
+)
 from regard.strict_json import JsonObject
 from regard.written_numbers import at_most
 

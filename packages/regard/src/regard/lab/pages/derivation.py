@@ -9,8 +9,7 @@ from regard.coursework.derivations.problem import problem_names
 from regard.coursework.derivations.report import check_derivation, problem_text, reason, require_problem
 from regard.coursework.derivations.verdicts import LineVerdict, Mark
 from regard.errors import InputError
-from regard.lab.page import Answer, Number, Page, mathml
-from regard.lab.state import State
+from regard.lab.page import Answer, Number, Page, State, mathml
 from regard.notation import latex
 
 LONGEST = 20_000  # letters of an address: longer ones no server takes

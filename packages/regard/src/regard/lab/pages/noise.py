@@ -10,8 +10,7 @@ import numpy as np
 
 import regard
 from regard.array_types import Real
-from regard.lab.page import Answer, Explanation, Number, Page, tex
-from regard.lab.state import State, shortest_text
+from regard.lab.page import Answer, Explanation, Number, Page, State, shortest_text, tex
 from regard.strict_json import JsonObject
 from regard.written_numbers import in_full
 
@@ -110,19 +109,8 @@ def _picture(setting: Setting, one: Heads, two: Heads) -> JsonObject:
 def _bins(law: WeightLaw) -> Real:
     """The probability of each of BINS equal intervals of the weight, for the eye: more exactly than a pixel."""
     shares = np.arange(1, BINS) / BINS
-    if isinstance(law, regard.noise.law_transform.TransformLaw | regard.noise.law_transform.TwoHeadsLaw):
-        inside = law.sketch(shares)
-    else:
-        inside = np.array([law.above(share).value for share in shares.tolist()])
-    above = np.concatenate([[1.0], inside, [0.0]])
+    above = np.concatenate([[1.0], law.sketch(shares), [0.0]])
     return np.asarray(np.maximum(above[:-1] - above[1:], 0.0))
-
-
-def _chance_above(law: WeightLaw) -> float:
-    """The probability of more than SHARE; the error estimate, half of the work, is not shown here."""
-    if isinstance(law, regard.noise.law_transform.TransformLaw | regard.noise.law_transform.TwoHeadsLaw):
-        return law.value_above(SHARE)
-    return law.above(SHARE).value
 
 
 def _draws(setting: Setting) -> Real:
@@ -161,7 +149,7 @@ def _numbers(one: Heads, two: Heads, negative: float) -> tuple[Number, ...]:
     pairs = [
         ("error", "mean squared error E‖c − target‖²", one.error, two.error),
         ("variance", "of which variance", one.variance, two.variance),
-        ("share", f"P(weight of key 0 > {in_full(SHARE)})", _chance_above(one.law), _chance_above(two.law)),
+        ("share", f"P(weight of key 0 > {in_full(SHARE)})", one.law.value_above(SHARE), two.law.value_above(SHARE)),
     ]
     numbers = []
     for name, label, first, second in pairs:

@@ -12,8 +12,7 @@ import regard
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_state import QUEUE
-from regard.lab.page import Answer, Explanation, Number, Page, tex
-from regard.lab.state import State
+from regard.lab.page import Answer, Explanation, Number, Page, State, tex
 from regard.strict_json import JsonObject
 from regard.written_numbers import is_count
 
@@ -79,7 +78,7 @@ def answer(state: State) -> Answer:
     """The sentence through the layer, and what is known about the positions."""
     setup = _read_setup(state)
     for action in state.text("do").split(";")[:QUEUE]:
-        _apply_action(setup, action.split())
+        _apply_action(setup.order, action.split())
     outputs = _outputs(tuple(setup.words), tuple(setup.order), setup.positions, setup.dim, setup.seed)
     positions = _positions(setup.dim, setup.length, setup.format)
     return Answer(
@@ -120,34 +119,33 @@ def _parse_order(text: str, count: int) -> list[int]:
     return order
 
 
-def _apply_action(setup: OrderSetup, what: list[str]) -> None:
+def _apply_action(order: list[int], what: list[str]) -> None:
     """Change the order as one action says: move a word to a place, shuffle, reverse, restore."""
-    places = [str(place) for place in range(len(setup.words))]
+    places = [str(place) for place in range(len(order))]
     match what:
         case []:
             return
         case ["move", source, target] if source in places and target in places:
-            setup.order.insert(int(target), setup.order.pop(int(source)))
+            order.insert(int(target), order.pop(int(source)))
         case ["shuffle", seed] if is_count(seed, digits=19):
-            setup.order = np.random.default_rng(int(seed)).permutation(len(setup.words)).tolist()
+            order[:] = np.random.default_rng(int(seed)).permutation(len(order)).tolist()
         case ["reverse"]:
-            setup.order.reverse()
+            order.reverse()
         case ["restore"]:
-            setup.order.sort()
+            order.sort()
         case _:
             raise InputError(f"The page cannot do {' '.join(what)!r} here.")
 
 
-def order_after(order: str, action: str) -> str:
+def order_after(words: str, action: str) -> str:
     """An order of words after one action.
 
     >>> order_after("0,1,2", "move 0 2"), order_after("2,0,1", "restore")
     ('1,2,0', '0,1,2')
     """
-    places = _parse_order(order, order.count(",") + 1)
-    setup = OrderSetup(words=[""] * len(places), order=places, positions=False, dim=2, seed=0, length=1, format="real")
-    _apply_action(setup, action.split())
-    return setup.state()["order"]
+    order = _parse_order(words, words.count(",") + 1)
+    _apply_action(order, action.split())
+    return ",".join(map(str, order))
 
 
 # What is computed ----------------------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from regard.array_types import Float
 from regard.arrays import load_array
 from regard.errors import InputError
 from regard.examples import EXAMPLES
-from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.state import State
+from regard.lab.page import Answer, Number, Page, State, tex
 from regard.strict_json import JsonObject
 from regard.written_numbers import at_most
 

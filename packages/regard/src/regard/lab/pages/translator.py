@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import regard
 from regard.errors import InputError, similar_names
-from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.page import Answer, Number, Page, State, tex
 from regard.lab.run_list import (
     ListedRun,
     known_words,
@@ -24,7 +24,6 @@ from regard.lab.run_list import (
     run_numbers,
     scan_runs_with_example,
 )
-from regard.lab.state import State
 from regard.strict_json import JsonObject
 from regard.translator.data.sources import fresh_pairs
 from regard.translator.data.vocabulary import MARKERS, UNK

@@ -22,6 +22,7 @@ import regard
 from regard.cli.output import Group, with_plain_values
 from regard.errors import InputError, RegardError, similar_names, was_stopped
 from regard.extras import EXTRAS, missing_package_error
+from regard.plugins import BROUGHT_BY, COMMANDS, load_plugin, plugin_names
 from regard.terminal import printable
 
 INTERRUPTED = 130
@@ -55,8 +56,6 @@ class Program(Group):
     """The verbs of the table above, each loaded when it is named, and behind them those of other packages."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        from regard.plugins import COMMANDS, plugin_names  # slow to import
-
         return [*VERBS, *plugin_names(COMMANDS)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -80,8 +79,6 @@ def _load_verb(name: str) -> Any:
     if name in VERBS:
         module = import_module(f"regard.cli.{name}")
         return _build_command(name, getattr(module, "app", None) or getattr(module, name))
-    from regard.plugins import BROUGHT_BY, COMMANDS, load_plugin, plugin_names
-
     if name in plugin_names(COMMANDS) or (COMMANDS, name) in BROUGHT_BY:
         return _build_command(name, load_plugin(COMMANDS, name, what=f"regard {name}"))
     return None

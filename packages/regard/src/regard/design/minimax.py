@@ -21,7 +21,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 
 from regard.array_types import Float
-from regard.design.shortest import HOPELESS, OUT_OF_REACH, STIFFEST, iterations_out_of_reach, log_sum_exp
+from regard.design.shortest import HOPELESS, OUT_OF_REACH, STIFFEST, gives_up, log_sum_exp
 from regard.rigor import row_chunks
 
 MOST_ITERATIONS = 300
@@ -224,13 +224,14 @@ def shortest_minimax(
         upper=inf,
         iterations=0,
     )
-    patience, out_of_reach, seen = PATIENCE, 0, iterations_out_of_reach(points)
+    patience, out_of_reach = PATIENCE, 0
     for iteration in range(1, MOST_ITERATIONS):
         if not path.model():
             break
         gain = path.penalty * float(path.mixture @ path.gram @ path.mixture)  # as in `shortest`
-        out_of_reach = out_of_reach + 1 if iteration > 2 and path.now.value > OUT_OF_REACH * gain else 0
-        if out_of_reach >= seen and not patient:
+        is_far = iteration > 2 and best.upper == inf and path.now.value > OUT_OF_REACH * gain
+        out_of_reach = out_of_reach + 1 if is_far else 0
+        if out_of_reach and not patient and gives_up(out_of_reach, points @ path.now.query, points.size):
             break
         if path.cut and path.off_path > 0.1:
             multipliers = path.multipliers(path.penalty)

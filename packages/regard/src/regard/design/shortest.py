@@ -31,8 +31,7 @@ STIFFEST = 1e26  # the multiplier beyond which curvature is noise
 SMALL = 8  # dimensions up to which loading SciPy takes longer than it saves
 HOPELESS = 1e13  # a norm (in units of the largest row) beyond which no float64 query proves anything
 OUT_OF_REACH = 1e3  # the bound is so many times farther off than a Newton step on f alone would bring it
-# for so many iterations it must seem so; of few numbers longer, since these are cheap, and one key that dwarfs the
-# others makes the first steps short
+# for so many iterations it must seem so at least; of few numbers longer, since these are cheap
 SEEN, FEW, SEEN_OF_FEW = 2, 1 << 14, 12
 
 
@@ -61,9 +60,8 @@ def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10, pat
     >>> found.query.round(6).tolist(), round(found.lower, 6)
     ([5.298317, 0.0], 5.298317)
     """
-    search = _Search(rows, bound)
-    seen = iterations_out_of_reach(rows)
-    while search.is_unfinished(gap) and (patient or search.out_of_reach < seen):
+    search, numbers = _Search(rows, bound), rows.shape[0] * rows.shape[1]
+    while search.is_unfinished(gap) and (patient or not gives_up(search.out_of_reach, search.scores, numbers)):
         search.step()
         search.update_bounds()
         search.learn_curvature()
@@ -76,9 +74,17 @@ def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10, pat
     )
 
 
-def iterations_out_of_reach(rows: Float | ShiftedKeys) -> int:
-    """For how many iterations the bound must seem out of reach before a search gives up."""
-    return SEEN_OF_FEW if rows.shape[0] * rows.shape[1] <= FEW else SEEN
+def gives_up(iterations: int, scores: Float, numbers: int) -> bool:
+    """Has the bound seemed out of reach for enough iterations? Of so many numbers, with these scores now.
+
+    Where one key dwarfs the rest, the multiplier must grow with the square of that, and a step lets it grow by 8.
+    """
+    most = SEEN_OF_FEW if numbers <= FEW else SEEN
+    if iterations < most:
+        return False
+    sizes = np.abs(scores)
+    usual = float(np.median(sizes))
+    return iterations >= most + (2 * log(float(sizes.max()) / usual, 8) if usual > 0 else 0.0)
 
 
 class _Search:
@@ -116,7 +122,7 @@ class _Search:
         back_query, back_gradient = self.inverse @ self.query, self.inverse @ self.gradient
         wanted = float((self.value - self.bound - self.gradient @ back_query) / (self.gradient @ back_gradient))
         gain = self.multiplier * float(self.gradient @ back_gradient)  # lam B^-1 nears the inverse Hessian of f
-        is_far = self.iteration > 2 and self.value - self.bound > OUT_OF_REACH * gain
+        is_far = self.iteration > 2 and self.upper == inf and self.value - self.bound > OUT_OF_REACH * gain
         self.out_of_reach = self.out_of_reach + 1 if is_far else 0
         if self.iteration == 1:
             self.multiplier = wanted

@@ -209,15 +209,17 @@ def _scores(keys: Float, rows: NDArray[np.intp], query: Float, scale: float, top
     if top * longest < LONG:
         return np.asarray((keys @ query if plain is None else plain)[rows])
     leads, apart = _leads(keys, rows, query)
-    return leads if apart * longest < LONG else -rigor.margins(keys[rows], keys[rows[0]], query)[0]
+    if (long := ~(apart * longest < LONG)).any():  # often few keys alone are so far away
+        leads[long] = -rigor.margins(keys[rows[long]], keys[rows[0]], query)[0]
+    return leads
 
 
-def _leads(keys: Float, rows: NDArray[np.intp], query: Float) -> tuple[Float, float]:
-    """(k_i - k_0).q for the rows, and the largest number in a difference; in blocks, so that no copy is made of all."""
-    leads, apart = np.empty(len(rows)), 0.0
+def _leads(keys: Float, rows: NDArray[np.intp], query: Float) -> tuple[Float, Float]:
+    """(k_i - k_0).q for the rows, and the largest number in each difference; in blocks, so that no copy is made."""
+    leads, apart = np.empty(len(rows)), np.empty(len(rows))
     for some, block in rigor.row_blocks(keys, rows):
         differences = block - keys[rows[0]]
-        leads[some], apart = differences @ query, max(apart, rigor.largest(differences))
+        leads[some], apart[some] = differences @ query, np.abs(differences, out=differences).max(axis=1)
     return leads, apart
 
 

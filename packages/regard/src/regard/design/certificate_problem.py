@@ -36,8 +36,9 @@ def demand_sharpness(asked: Request) -> float:
 
 
 @lru_cache(maxsize=64)  # many answers have one demand
-def _log_of_demand(total: Fraction, eps: float) -> flint.arb:
+def _log_of_demand(eps: float, count: int) -> flint.arb:
     """ln(s + eps), with as many bits more as tell s + eps from s."""
+    total = Fraction(eps) + count
     with flint.ctx.workprec(LIMIT_BITS + max(0, -math.frexp(eps)[1])):
         return flint.arb(flint.fmpq(total.numerator, total.denominator)).log()
 
@@ -134,18 +135,22 @@ class CertificateProblem:
         everything[self.competing] = weights
         return everything
 
-    def total_asked(self) -> Fraction:
-        """What the exponentials relative to an anchor's may sum up to: eps for copying, s + eps for sharing."""
+    def _demand(self) -> tuple[float, int]:
         if self.eps is None:
             raise InputError("The certificate's question must give 'eps' as a positive number; it is None.")
-        return Fraction(self.eps) + (0 if self.verb is Verb.COPY else len(self.anchors))
+        return self.eps, 0 if self.verb is Verb.COPY else len(self.anchors)
+
+    def total_asked(self) -> Fraction:
+        """What the exponentials relative to an anchor's may sum up to: eps for copying, s + eps for sharing."""
+        eps, count = self._demand()
+        return Fraction(eps) + count
 
     @cached_property
     def limit(self) -> flint.arb:
         """The value of F that the question asks for: ln eps, ln(|S| + eps), or the KL itself."""
         if self.verb is Verb.MATCH:
             return flint.arb(self.certificate.question.kl)
-        return _log_of_demand(self.total_asked(), self.eps or 1.0)
+        return _log_of_demand(*self._demand())
 
     def meets(self, query: Numbers, level: Level) -> bool:
         """Does the query meet the demand? The zero query weighs all keys alike, so counting decides it exactly."""

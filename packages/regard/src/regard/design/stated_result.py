@@ -188,26 +188,33 @@ def attention_weights(
     top: the largest absolute value among the keys, plain: their products with the query (n numbers), from a caller that
     has them.
     """
-    rows = _rows(certificate)
+    rows = None if certificate.allowed is None else _rows(certificate)  # all keys as they lie: picking them is a copy
     query: Numbers = () if certificate.query is None else certificate.query
-    scores = np.full(len(rows), np.nan)
+    scores = np.full(1, np.nan)
     if not isinstance(query, tuple):
         top = rigor.largest(keys) if top is None else top
         with np.errstate(over="ignore", invalid="ignore"):
             scores = certificate.scale * _scores(keys, rows, np.asarray(query), certificate.scale, top, plain)
     if not np.isfinite(scores).all():  # rationals, or beyond the range of floats
-        scores = scores_of(keys[rows], rationals(query), certificate.scale)
-    weights = np.zeros(len(keys))
+        scores = scores_of(keys if rows is None else keys[rows], rationals(query), certificate.scale)
     odds = np.exp(scores - scores.max())
-    weights[rows] = odds / odds.sum()
+    odds /= odds.sum()
+    if rows is None:
+        return odds
+    weights = np.zeros(len(keys))
+    weights[rows] = odds
     return weights
 
 
-def _scores(keys: Float, rows: NDArray[np.intp], query: Float, scale: float, top: float, plain: Float | None) -> Float:
+def _scores(
+    keys: Float, rows: NDArray[np.intp] | None, query: Float, scale: float, top: float, plain: Float | None
+) -> Float:
     """k_i.q for the rows, up to a constant: plain, from differences of keys, or in 32 digits."""
     longest = float(np.abs(query).max()) * scale * keys.shape[1]  # score, of keys of size 1
     if top * longest < LONG:
-        return np.asarray((keys @ query if plain is None else plain)[rows])
+        scores = keys @ query if plain is None else plain
+        return np.asarray(scores if rows is None else scores[rows])
+    rows = np.arange(len(keys)) if rows is None else rows
     leads, apart = _leads(keys, rows, query)
     if (long := ~(apart * longest < LONG)).any():  # often few keys alone are so far away
         leads[long] = -rigor.margins(keys[rows[long]], keys[rows[0]], query)[0]

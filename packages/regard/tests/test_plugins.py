@@ -19,7 +19,10 @@ def test_the_names_are_those_that_the_standard_library_finds() -> None:
 
 def test_odd_files_and_folders_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (
-        ("good-1.dist-info", f"; a comment\n[other]\nnever = a:b\n[{COMMANDS}]\n# so is this\nmine = a:b\n\nyours=c:d\n"),
+        (
+            "good-1.dist-info",
+            f"; a comment\n[other]\nnever = a:b\n[{COMMANDS}]\n# another\nmine = a:b\n\nyours=c:d\n",
+        ),
         ("link-1.egg-info", f"[{COMMANDS}]\nolder = a:b\n"),
         ("bare-1.dist-info", ""),
         ("no-distribution", f"[{COMMANDS}]\nnever = a:b\n"),

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design.certificate import Certificate, Numbers, Statement, Verb, floats, rationals
-from regard.design.certificate_problem import CertificateProblem
+from regard.design.certificate_problem import AFFORDABLE, CertificateProblem, ExactLevel, scores_of
 from regard.design.evaluate import above, norm_above
-from regard.design.exact_level import AFFORDABLE, ExactLevel, scores_of
 from regard.written_numbers import is_finite_number
 
 LONG = 1e4  # scores beyond this have lost digits that their weights need

@@ -55,6 +55,12 @@ def _log_of_demand(eps: float, count: int) -> flint.arb:
         return flint.arb(flint.fmpq(total.numerator, total.denominator)).log()
 
 
+def allowed_rows(certificate: Certificate) -> NDArray[np.intp]:
+    """The keys that may be attended to."""
+    count = certificate.shape[0]
+    return np.arange(count) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
+
+
 class Level(Protocol):
     """One arithmetic in which the two sides of a certificate are bounded."""
 
@@ -91,22 +97,19 @@ class CertificateProblem:
         self.keys, self.masked, self.known_top = keys, certificate.allowed is not None, top
         self.chosen = np.array(question.keys, dtype=np.intp)
         self.anchors = keys[self.chosen]
-        self.target = None if question.target is None else question.target[self._rows()]
+        self.target = None if question.target is None else question.target[allowed_rows(certificate)]
         self.figures: evaluate.CopyFigures | None = None  # of a copying query, where they were made with others'
         self.plain_scores: Float | None = None  # k.q of all keys for the last query, where a plain product was made
-
-    def _rows(self) -> NDArray[np.intp]:
-        allowed = self.certificate.allowed
-        return np.arange(len(self.keys)) if allowed is None else np.array(allowed, dtype=np.intp)
 
     @cached_property
     def competing(self) -> NDArray[np.intp]:
         """The keys that compete: all allowed ones, for copying without the chosen one."""
+        rows = allowed_rows(self.certificate)
         if self.verb is not Verb.COPY:
-            return self._rows()
+            return rows
         others = np.ones(len(self.keys), dtype=bool)
         others[self.chosen] = False
-        return np.sort(self._rows()[others[self._rows()]]) if self.masked else np.flatnonzero(others)
+        return np.sort(rows[others[rows]]) if self.masked else np.flatnonzero(others)
 
     @cached_property
     def points(self) -> Float:
@@ -344,15 +347,15 @@ class ExactLevel:
             top = max(scores)
             total = sum((flint.arb(score - top).exp() for score in scores), flint.arb(0))
             level = total.log() + flint.arb(top - min(own))
-            return level if self.target is None else level - _entropy(self.target)
+            return level if self.target is None else level - evaluate.entropy_ball(self.target)
 
     def entropy(self, weights: Numbers) -> flint.arb:
         exact = rationals(weights)
         with flint.ctx.workprec(EXACT_BITS):
             if not any(exact):
                 return flint.arb(-math.inf)  # nothing competes
-            entropy = _entropy(exact)
-            return entropy if self.target is None else entropy - _entropy(self.target)
+            entropy = evaluate.entropy_ball(exact)
+            return entropy if self.target is None else entropy - evaluate.entropy_ball(self.target)
 
     def slack(self, balance: Balance) -> flint.arb:
         miss = self._miss(balance)
@@ -380,7 +383,7 @@ class ExactLevel:
         if all(w == weights[0] for w in weights):
             return Fraction(apart + len(weights))
         with flint.ctx.workprec(EXACT_BITS):
-            return apart + _entropy(tuple(weights)).exp()
+            return apart + evaluate.entropy_ball(weights).exp()
 
     def _scores(self, query: Exact) -> tuple[list[flint.fmpq], list[flint.fmpq]]:
         """scale k.q of the points, and of the anchors (the target's mean key)."""
@@ -410,14 +413,6 @@ def _mean(weights: Exact, rows: flint.fmpq_mat) -> list[flint.fmpq]:
     total = sum(weights, flint.fmpq(0))
     sums = flint.fmpq_mat(1, len(weights), list(weights)) * rows
     return [x / total for x in sums.entries()]
-
-
-def _entropy(weights: Exact) -> flint.arb:
-    """H(w / sum w), enclosed: ln W - (sum w ln w) / W."""
-    positive = [w for w in weights if w > 0]
-    total = sum(positive, flint.fmpq(0))
-    logs = sum((flint.arb(w) * flint.arb(w).log() for w in positive), flint.arb(0))
-    return flint.arb(total).log() - logs / flint.arb(total)
 
 
 def scores_of(keys: Float, query: Exact, scale: float) -> Float:

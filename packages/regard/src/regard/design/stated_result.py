@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design.certificate import Certificate, Numbers, Statement, Verb, floats, rationals
-from regard.design.certificate_problem import AFFORDABLE, CertificateProblem, ExactLevel, scores_of
+from regard.design.certificate_problem import (
+    AFFORDABLE,
+    CertificateProblem,
+    ExactLevel,
+    allowed_rows,
+    scores_of,
+)
 from regard.design.evaluate import above, norm_above
 from regard.written_numbers import is_finite_number
 
@@ -55,7 +61,7 @@ def _plausibility_checks(
     outer: Mapping[str, Any], certificate: Certificate, ceiling: float
 ) -> dict[str, Callable[[Any], bool]]:
     """What stands beside a ceiling and has no proof in the file: whether it can be, which is not that it is so."""
-    others, norm = set(_rows(certificate).tolist()) - set(certificate.question.keys), outer.get("budget_norm")
+    others, norm = set(allowed_rows(certificate).tolist()) - set(certificate.question.keys), outer.get("budget_norm")
     most = min(ceiling * (1 + 2e-9), 1.0)  # a bound within a budget is proved to 1e-9 nats
     return {
         "budget_norm": lambda value: value is None or (is_finite_number(value) and value > 0),
@@ -85,7 +91,7 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "norm": _figure(certificate.norm, None if query is None else norm),
     }
     if claim is Statement.CEILING and question.keys:
-        same = int((keys == keys[question.keys[0]]).all(axis=1)[_rows(certificate)].sum()) - 1
+        same = int((keys == keys[question.keys[0]]).all(axis=1)[allowed_rows(certificate)].sum()) - 1
         return checks | {
             "key": _same(question.keys[0]),
             "copies": _same(same),
@@ -102,7 +108,7 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "kl": _same(question.kl),
         "max_norm": _same(question.max_norm),
         "reachable": _same(claim is not Statement.UNREACHABLE),
-        "weights": _shares(weights, _rows(certificate)),
+        "weights": _shares(weights, allowed_rows(certificate)),
         "attention": _near(reached, FELT if reached is None else _attention_tolerance(reached, certificate, keys)),
         "lower_bound": _figure(certificate.lower_bound, proved.get("lower_bound")),
         "bound": _figure(certificate.bound, proved.get("bound")),
@@ -173,11 +179,6 @@ def _shares(expected: Float | None, rows: NDArray[np.intp]) -> Callable[[Any], b
     return holds
 
 
-def _rows(certificate: Certificate) -> NDArray[np.intp]:
-    count = certificate.shape[0]
-    return np.arange(count) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
-
-
 def attention_weights(
     certificate: Certificate, keys: Float, top: float | None = None, plain: Float | None = None
 ) -> Float:
@@ -187,7 +188,8 @@ def attention_weights(
     top: the largest absolute value among the keys, plain: their products with the query (n numbers), from a caller that
     has them.
     """
-    rows = None if certificate.allowed is None else _rows(certificate)  # all keys as they lie: picking them is a copy
+    # None: all keys as they lie, since picking them would be a copy
+    rows = None if certificate.allowed is None else allowed_rows(certificate)
     query: Numbers = () if certificate.query is None else certificate.query
     scores = np.full(1, np.nan)
     if not isinstance(query, tuple):
@@ -196,7 +198,7 @@ def attention_weights(
             scores = certificate.scale * _scores(keys, rows, np.asarray(query), certificate.scale, top, plain)
     if not np.isfinite(scores).all():  # rationals, or beyond the range of floats
         scores = scores_of(keys if rows is None else keys[rows], rationals(query), certificate.scale)
-    odds = np.exp(scores - scores.max())
+    odds: Float = np.exp(scores - scores.max())
     odds /= odds.sum()
     if rows is None:
         return odds

@@ -22,7 +22,7 @@ import numpy as np
 
 from regard import design
 from regard.design.certificate import fingerprint
-from regard.design.even_shares import shortest_even
+from regard.design.minimax import shortest_even
 from regard.design.shortest import factor_to_constraint, log_sum_exp, shortest
 from regard.design.verbs import _solve_together
 

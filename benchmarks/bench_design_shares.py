@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.bench_design import median_time
 from benchmarks.bench_design_peers import PEERS, clarabel_several, outcome
 from regard.design import minimax
-from regard.design.even_shares import shortest_even
+from regard.design.minimax import shortest_even
 from regard.design.shortest import shortest
 
 

@@ -34,6 +34,8 @@ CLAIMS = (
     *("average-of-two", "never-exactly-the-average", "one-head-swings", "one-head-two-point-noise", "singular-energy"),
     *("singular-tail", "low-rank-error"),
 )
+# the class is graded in landlock where there is one: bubblewrap's processes are waited for by nobody, so not counted
+CLASS_TIER = safe_tier(sandbox=True) if jail.tier_obstacle(Tier.LANDLOCK) else Tier.LANDLOCK
 STARTS = 20
 ASKED = 200
 MODEL = """
@@ -68,13 +70,11 @@ def main() -> None:
     _print_models(list(starts))
     count = int(os.environ.get("SUBMISSIONS", ASKED))
     seconds, processor = _graded(count)
-    whole = seconds * ASKED / count
-    scaled = "" if count == ASKED else f"; {ASKED} would take {whole / 60:.1f} min (extrapolated)"
-    print(f"{count} submissions of {len(CLAIMS)} questions: {seconds:.0f} s{scaled}")
-    busy = processor / count * ASKED / 2 / 60
-    if safe_tier(sandbox=True) is not Tier.BUBBLEWRAP:  # whose processes nobody here waits for, so they are not counted
-        print(f"  {processor:.0f} s of CPU time in all: {ASKED} would keep two idle cores busy for {busy:.1f} min")
-    print(f"asked for: {ASKED} within 12 min on two cores, and a start of at most 1.3 x the plain one")
+    scaled = "" if count == ASKED else f"; {ASKED} would take {seconds * ASKED / count / 60:.1f} min (extrapolated)"
+    print(f"{count} submissions of {len(CLAIMS)} questions, {CLASS_TIER.value}: {seconds:.0f} s by the clock{scaled}")
+    each = processor / count
+    print(f"  CPU time of all processes: {each:.2f} s each; {ASKED} keep two cores busy for {each * ASKED / 2:.0f} s")
+    print(f"asked for: {ASKED} within 180 s on two cores, and a start of at most 1.3 x the plain one")
 
 
 def _starts(tiers: list[Tier]) -> dict[Tier, float]:
@@ -136,7 +136,7 @@ def _graded(count: int) -> tuple[float, float]:
             secret=Secret(b"the benchmark's own"),
         )
         begun, used = time.perf_counter(), _cpu()
-        grade(pile, place / "grades", jail=safe_tier(sandbox=True))
+        grade(pile, place / "grades", jail=CLASS_TIER)
         return time.perf_counter() - begun, _cpu() - used
 
 

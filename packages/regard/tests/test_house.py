@@ -211,19 +211,18 @@ def test_no_drawer_of_odds_and_ends():
 
 # design: those who look for an answer, those who check it, and those between, who hand it from one to the other
 SEARCH = {
-    *("shortest", "minimax", "even_shares", "many_targets", "obstruction", "faces", "precise_path", "exact_answers"),
-    *("question", "shifted_keys", "textbook", "hull", "winnable_screen", "winnable_rows"),
+    *("shortest", "minimax", "many_targets", "obstruction", "faces", "precise_path", "exact_answers"),
+    *("question", "textbook", "hull", "winnable_screen", "winnable_rows"),
 }
 CHECK = {
     "verification",
     "certificate_problem",
-    "exact_level",
     "combination_check",
     "evaluate",
     "stated_result",
     "winnable_check",
 }
-BETWEEN = {"verbs", "certified_solver", "key_ceiling", "answer", "pictures", "wording", "certificate", "__init__"}
+BETWEEN = {"verbs", "certified_solver", "key_ceiling", "answer", "pictures", "certificate", "__init__"}
 PRODUCTS = {"SLACK", "U", "largest", "row_blocks", "row_chunks", "strictly_wins"}  # the rounding-bounded products
 MACHINE = {"check_arithmetic"}
 
@@ -263,7 +262,7 @@ def test_the_search_and_the_check_of_a_design_share_only_the_products():
     for name in SEARCH:
         assert not of_design(name) & CHECK, f"{name}.py looks for answers with what checks them"
     for name in CHECK - {"winnable_check"}:  # which takes the letters of a certificate from where they are written
-        assert of_design(name) <= CHECK | {"certificate", "wording"}, f"{name}.py checks answers with what finds them"
+        assert of_design(name) <= CHECK | {"certificate"}, f"{name}.py checks answers with what finds them"
     assert of_rigor(SEARCH) & of_rigor(CHECK) <= PRODUCTS | MACHINE
     assert of_rigor({"winnable_check"}) == MACHINE
     letters = [n for n in ast.walk(parsed(design_file("winnable_check"))) if isinstance(n, ast.ImportFrom)]

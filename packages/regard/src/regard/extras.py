@@ -9,6 +9,9 @@ regard-models is one. Nothing here imports it: it stands on regard, never the ot
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +86,29 @@ def load_plugins(group: str) -> dict[str, Any]:
 
 
 def plugin_names(group: str) -> list[str]:
-    """What installed distributions add to a group, by name, none of it loaded."""
-    return sorted({entry.name for entry in _entries(group)})
+    """What installed distributions add to a group, by name, none of it loaded.
+
+    Read from their files, since importlib.metadata takes a sixth of the time of ``regard --help`` to import.
+    """
+    names: set[str] = set()
+    for folder in sys.path:
+        with contextlib.suppress(OSError):  # not a folder, or nobody may look into it
+            for found in os.listdir(folder or "."):
+                if found.endswith((".dist-info", ".egg-info")):
+                    names |= _names_in(os.path.join(folder, found, "entry_points.txt"), group)
+    return sorted(names)
+
+
+def _names_in(path: str, group: str) -> set[str]:
+    """The names below [group] in a distribution's list of entry points; none where it has no such list."""
+    names, here = set(), False
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        for line in map(str.strip, file):
+            if line.startswith("["):
+                here = line == f"[{group}]"
+            elif here and "=" in line and not line.startswith(("#", ";")):
+                names.add(line.partition("=")[0].strip())
+    return names
 
 
 def load_plugin(group: str, name: str, *, what: str) -> Any:

@@ -164,6 +164,16 @@ def between(low: float, high: float, digits: int = DIGITS, *, percent: bool = Fa
     return f"exactly {ends[0]}" if ends[0] == ends[1] else f"between {ends[0]} and {ends[1]}"
 
 
+def fraction(x: Fraction) -> str:
+    """As a decimal where that is short and exact, else as a fraction.
+
+    >>> fraction(Fraction(1, 5)), fraction(Fraction(1, 3))
+    ('0.2', '1/3')
+    """
+    short = f"{float(x):.{DIGITS}g}"
+    return short if Fraction(short) == x else str(x)
+
+
 def _round_toward(x: float | Fraction, way: str, digits: int, percent: bool) -> str:
     if not math.isfinite(x):
         return str(float(x))

@@ -14,8 +14,8 @@ from regard import design
 from regard.design import minimax
 from regard.design.exact_answers import LARGEST
 from regard.design.faces import smallest_face
-from regard.design.wording import at_least, at_most, fraction, in_full
 from regard.errors import CouldNotFindOut, InputError
+from regard.written_numbers import at_least, at_most, fraction, in_full
 
 SQUARE = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
 LINE = np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1]])

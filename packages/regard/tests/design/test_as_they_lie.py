@@ -11,8 +11,7 @@ import pytest
 from regard import design
 from regard.design import certified_solver, question
 from regard.design.question import Question, Verb, uncopied_geometry
-from regard.design.shifted_keys import ShiftedKeys
-from regard.design.shortest import shortest
+from regard.design.shortest import ShiftedKeys, shortest
 
 RNG = np.random.default_rng(11)
 KEYS = RNG.standard_normal((3001, 7))  # more than FEW_NUMBERS

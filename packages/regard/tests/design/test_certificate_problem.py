@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from regard.design.certificate import Balance, Certificate, Request, Statement, Verb, fingerprint
-from regard.design.certificate_problem import CertificateProblem, FloatLevel
-from regard.design.exact_level import BITS, ExactLevel
+from regard.design.certificate_problem import EXACT_BITS, CertificateProblem, ExactLevel, FloatLevel
 
 HUGE = 1e8  # entries of this size cancel in a score, which leaves its rounding error far above that of the others
 SEEDS = range(24)  # in each the error has either sign: none of 24 the right one has a chance of 2^-24
@@ -36,12 +35,12 @@ def cancelling(seed, huge, lead):
 
 
 def not_below(bound, truth):
-    with flint.ctx.workprec(BITS):
+    with flint.ctx.workprec(EXACT_BITS):
         return bool(bound.upper() >= truth.lower())
 
 
 def not_above(bound, truth):
-    with flint.ctx.workprec(BITS):
+    with flint.ctx.workprec(EXACT_BITS):
         return bool(bound.lower() <= truth.upper())
 
 

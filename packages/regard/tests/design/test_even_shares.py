@@ -9,7 +9,7 @@ import pytest
 
 from regard import design
 from regard.design import certified_solver, minimax
-from regard.design.even_shares import MOST_CHOSEN, shortest_even
+from regard.design.minimax import MOST_CHOSEN, shortest_even
 
 
 def outliers(n: int, d: int, s: int, seed: int) -> np.ndarray:

@@ -320,3 +320,16 @@ def test_a_coarse_sample_of_the_curvature_is_made_finer() -> None:
     found = shortest(keys - target @ keys, float(-(target @ np.log(target))) + 1e-3)
     assert found.gap <= 2e-10
     assert found.iterations < 100
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e8])
+def test_a_key_that_dwarfs_the_rest_ends_no_search_and_spoils_no_weight(size):
+    rng = np.random.default_rng(31)
+    keys = rng.standard_normal((307, 13))
+    keys[17] *= size
+    lead = keys - keys[5]
+    rows = np.delete(lead, 5, axis=0) / np.linalg.norm(lead, axis=1).max()
+    assert shortest(rows, math.log(0.01)).gap <= GAP  # at once, and not only by a patient search
+    found = design.copy(keys, 5, eps=0.01)
+    weights = np.array([float(weight.mid()) for weight in oracles.exact_weights(keys, found.query)])
+    np.testing.assert_allclose(found.weights, weights, rtol=1e-10, atol=1e-300)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import oracles
 from regard import design
-from regard.design.wording import at_most
 from regard.errors import CouldNotFindOut, InputError
 from regard.examples import example
+from regard.written_numbers import at_most
 
 few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SQUARE = np.array([[1.0, 1], [-1, 1], [-1, -1], [1, -1], [0, 0]])

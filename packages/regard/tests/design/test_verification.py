@@ -17,8 +17,7 @@ import pytest
 from regard import design
 from regard.design import verification
 from regard.design.certificate import Balance, Certificate, Request, Statement, Verb, fingerprint
-from regard.design.certificate_problem import CertificateProblem
-from regard.design.exact_level import ExactLevel
+from regard.design.certificate_problem import CertificateProblem, ExactLevel
 from regard.design.verification import _above, _below, _Checker, _gap_in_nats, _present, recheck, verify
 from regard.errors import InputError
 from regard.written_numbers import at_most

@@ -11,8 +11,8 @@ from regard.array_types import Float
 from regard.design.certificate import Certificate
 from regard.design.textbook import Textbook
 from regard.design.verification import Verification
-from regard.design.wording import DIGITS, SHOWN, at_least, at_most, fraction, in_full
 from regard.results import Result
+from regard.written_numbers import DIGITS, at_least, at_most, fraction, in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PROOF = "The proof is in the certificate."
 CHECKED = "Proved, and rechecked by separate code (details() shows how)."
 CERTIFIED = "Each row is proved: its certificate was rechecked by separate code."
+SHOWN = 4  # digits of an answer in plain words; the rest is in the details
 LOWEST = 10  # rows of a table of ceilings that are shown unasked
 MOST_DRAWN = 2000  # numbers: 1000 keys in the plane
 

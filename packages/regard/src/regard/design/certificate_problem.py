@@ -1,8 +1,9 @@
 """The question of a certificate, rebuilt from it and the keys: what competes, with whom, and what each side proves.
 
 With competing keys P, anchors a_m (key j; the keys of S; the target's mean key) and score(q) = scale * k.q, everything
-is about F(q) = max_m ( LSE(P q) - a_m.q ). A `Level` bounds the two sides of it, from the safe side: here in float64
-with its rounding bounded, plain or compensated; `exact_level` in rationals and balls, for what floats cannot decide.
+is about F(q) = max_m ( LSE(P q) - a_m.q ). A `Level` bounds the two sides of it, from the safe side: in float64 with
+its rounding bounded, plain or compensated; or in rationals, and balls for exp and log only, for what floats cannot
+decide: demands of 1e-12, keys that miss a face by one unit in the last place, budgets of 1e290.
 """
 
 from __future__ import annotations
@@ -20,11 +21,22 @@ from numpy.typing import NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design import evaluate
-from regard.design.certificate import Balance, Certificate, Numbers, Request, Statement, Verb
-from regard.design.wording import in_full
+from regard.design.certificate import (
+    Balance,
+    Certificate,
+    Exact,
+    Numbers,
+    Request,
+    Statement,
+    Verb,
+    rationals,
+)
 from regard.errors import InputError
+from regard.written_numbers import in_full
 
 UNSEEN = 4e-12  # nats: an error of scores that no copying query, certified to 1e-9, can tell from a smaller one
+EXACT_BITS = 2560  # of balls around exact numbers: demands down to the least float64 number are told from nothing
+AFFORDABLE = 40_000  # numbers in the keys, up to which exact arithmetic is tried where floats were not enough
 LIMIT_BITS = 320  # of ln(s + eps), and as many more as tell s + eps from s
 
 
@@ -36,10 +48,17 @@ def demand_sharpness(asked: Request) -> float:
 
 
 @lru_cache(maxsize=64)  # many answers have one demand
-def _log_of_demand(total: Fraction, eps: float) -> flint.arb:
+def _log_of_demand(eps: float, count: int) -> flint.arb:
     """ln(s + eps), with as many bits more as tell s + eps from s."""
+    total = Fraction(eps) + count
     with flint.ctx.workprec(LIMIT_BITS + max(0, -math.frexp(eps)[1])):
         return flint.arb(flint.fmpq(total.numerator, total.denominator)).log()
+
+
+def allowed_rows(certificate: Certificate) -> NDArray[np.intp]:
+    """The keys that may be attended to."""
+    count = certificate.shape[0]
+    return np.arange(count) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
 
 
 class Level(Protocol):
@@ -78,22 +97,19 @@ class CertificateProblem:
         self.keys, self.masked, self.known_top = keys, certificate.allowed is not None, top
         self.chosen = np.array(question.keys, dtype=np.intp)
         self.anchors = keys[self.chosen]
-        self.target = None if question.target is None else question.target[self._rows()]
+        self.target = None if question.target is None else question.target[allowed_rows(certificate)]
         self.figures: evaluate.CopyFigures | None = None  # of a copying query, where they were made with others'
         self.plain_scores: Float | None = None  # k.q of all keys for the last query, where a plain product was made
-
-    def _rows(self) -> NDArray[np.intp]:
-        allowed = self.certificate.allowed
-        return np.arange(len(self.keys)) if allowed is None else np.array(allowed, dtype=np.intp)
 
     @cached_property
     def competing(self) -> NDArray[np.intp]:
         """The keys that compete: all allowed ones, for copying without the chosen one."""
+        rows = allowed_rows(self.certificate)
         if self.verb is not Verb.COPY:
-            return self._rows()
+            return rows
         others = np.ones(len(self.keys), dtype=bool)
         others[self.chosen] = False
-        return np.sort(self._rows()[others[self._rows()]]) if self.masked else np.flatnonzero(others)
+        return np.sort(rows[others[rows]]) if self.masked else np.flatnonzero(others)
 
     @cached_property
     def points(self) -> Float:
@@ -134,18 +150,22 @@ class CertificateProblem:
         everything[self.competing] = weights
         return everything
 
-    def total_asked(self) -> Fraction:
-        """What the exponentials relative to an anchor's may sum up to: eps for copying, s + eps for sharing."""
+    def _demand(self) -> tuple[float, int]:
         if self.eps is None:
             raise InputError("The certificate's question must give 'eps' as a positive number; it is None.")
-        return Fraction(self.eps) + (0 if self.verb is Verb.COPY else len(self.anchors))
+        return self.eps, 0 if self.verb is Verb.COPY else len(self.anchors)
+
+    def total_asked(self) -> Fraction:
+        """What the exponentials relative to an anchor's may sum up to: eps for copying, s + eps for sharing."""
+        eps, count = self._demand()
+        return Fraction(eps) + count
 
     @cached_property
     def limit(self) -> flint.arb:
         """The value of F that the question asks for: ln eps, ln(|S| + eps), or the KL itself."""
         if self.verb is Verb.MATCH:
             return flint.arb(self.certificate.question.kl)
-        return _log_of_demand(self.total_asked(), self.eps or 1.0)
+        return _log_of_demand(*self._demand())
 
     def meets(self, query: Numbers, level: Level) -> bool:
         """Does the query meet the demand? The zero query weighs all keys alike, so counting decides it exactly."""
@@ -297,3 +317,109 @@ def _floats(numbers: Numbers) -> Float:
     if isinstance(numbers, tuple):
         raise TypeError("rationals must be checked exactly")
     return numbers
+
+
+class ExactLevel:
+    """Rationals: scores, sums of keys and their differences are exact. Slow: milliseconds for ten keys."""
+
+    def __init__(self, problem: CertificateProblem) -> None:
+        self.verb, self.same, self.blur = problem.verb, problem.same, 0.0
+        n, d = problem.points.shape
+        self.points = _matrix(problem.points.tolist(), n, d)
+        self.anchors = _matrix(problem.anchors.tolist(), len(problem.anchors), d)
+        self.scale = flint.fmpq(*problem.scale.as_integer_ratio())
+        self.target: Exact | None = None
+        if problem.target is not None:
+            shares = rationals(problem.target)
+            total = sum(shares, flint.fmpq(0))
+            self.target = tuple(share / total for share in shares)
+
+    def norm(self, query: Numbers) -> float:
+        square = sum((x * x for x in rationals(query)), flint.fmpq(0))
+        with flint.ctx.workprec(EXACT_BITS):
+            return evaluate.above(flint.arb(square).sqrt())
+
+    def value(self, query: Numbers) -> flint.arb:
+        scores, own = self._scores(rationals(query))
+        with flint.ctx.workprec(EXACT_BITS):
+            if not scores:
+                return flint.arb(-math.inf)
+            top = max(scores)
+            total = sum((flint.arb(score - top).exp() for score in scores), flint.arb(0))
+            level = total.log() + flint.arb(top - min(own))
+            return level if self.target is None else level - evaluate.entropy_ball(self.target)
+
+    def entropy(self, weights: Numbers) -> flint.arb:
+        exact = rationals(weights)
+        with flint.ctx.workprec(EXACT_BITS):
+            if not any(exact):
+                return flint.arb(-math.inf)  # nothing competes
+            entropy = evaluate.entropy_ball(exact)
+            return entropy if self.target is None else entropy - evaluate.entropy_ball(self.target)
+
+    def slack(self, balance: Balance) -> flint.arb:
+        miss = self._miss(balance)
+        square = sum((x * x for x in miss), flint.fmpq(0))
+        with flint.ctx.workprec(EXACT_BITS):
+            return flint.arb(self.scale) * flint.arb(square).sqrt()
+
+    def balances(self, combination: Balance) -> bool:
+        """P^T w = A^T mu, exactly?"""
+        return not any(self._miss(combination))
+
+    def total(self, combination: Balance) -> Fraction | flint.arb | None:
+        """e^H of an exact combination, for copying with the copies of the key added; None if it does not balance.
+
+        A fraction where all weights are equal, since then it is their number: what decides demands that are met in
+        the limit only. Copies of the key have its own weight whatever the query, and are counted apart where the
+        combination leaves them out.
+        """
+        if not self.balances(combination):
+            return None
+        weights = [w for w in rationals(combination.weights) if w > 0]
+        apart = 0
+        if self.verb is Verb.COPY and not any(rationals(combination.weights)[i] for i in self.same.nonzero()[0]):
+            apart = int(self.same.sum())
+        if all(w == weights[0] for w in weights):
+            return Fraction(apart + len(weights))
+        with flint.ctx.workprec(EXACT_BITS):
+            return apart + evaluate.entropy_ball(weights).exp()
+
+    def _scores(self, query: Exact) -> tuple[list[flint.fmpq], list[flint.fmpq]]:
+        """scale k.q of the points, and of the anchors (the target's mean key)."""
+        column = flint.fmpq_mat(len(query), 1, list(query))
+        scores = [self.scale * x for x in (self.points * column).entries()] if self.points.nrows() else []
+        if self.target is not None:
+            return scores, [sum((p * s for p, s in zip(self.target, scores, strict=True)), flint.fmpq(0))]
+        return scores, [self.scale * x for x in (self.anchors * column).entries()]
+
+    def _miss(self, balance: Balance) -> list[flint.fmpq]:
+        weights = rationals(balance.weights)
+        if not any(weights):
+            return []  # nothing competes
+        mean = _mean(weights, self.points)
+        if self.target is not None:
+            aim = _mean(self.target, self.points)
+        else:
+            aim = _mean(rationals(balance.mixture), self.anchors)
+        return [a - b for a, b in zip(mean, aim, strict=True)]
+
+
+def _matrix(rows: list[list[float]], n: int, d: int) -> flint.fmpq_mat:
+    return flint.fmpq_mat(n, d, [flint.fmpq(*x.as_integer_ratio()) for row in rows for x in row])
+
+
+def _mean(weights: Exact, rows: flint.fmpq_mat) -> list[flint.fmpq]:
+    total = sum(weights, flint.fmpq(0))
+    sums = flint.fmpq_mat(1, len(weights), list(weights)) * rows
+    return [x / total for x in sums.entries()]
+
+
+def scores_of(keys: Float, query: Exact, scale: float) -> Float:
+    """scale (k_i - k_best).q for every key (n numbers), each rounded once; the best key's is 0."""
+    n, d = keys.shape
+    rows = _matrix(keys.tolist(), n, d)
+    scores = (rows * flint.fmpq_mat(d, 1, list(query))).entries()
+    factor = flint.fmpq(*scale.as_integer_ratio())
+    best = max(scores)
+    return np.array([float(flint.arb(factor * (score - best)).mid()) for score in scores])

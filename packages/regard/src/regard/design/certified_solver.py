@@ -20,17 +20,16 @@ from regard.design.answer import Design, drawable_keys
 from regard.design.certificate import Balance, Certificate, Statement, Verb, floats
 from regard.design.certificate_problem import demand_sharpness
 from regard.design.evaluate import norm_above, norms_above
-from regard.design.even_shares import shortest_even
+from regard.design.minimax import shortest_even
 from regard.design.obstruction import unreachable_proofs
 from regard.design.question import Geometry, Question, Rows, UncopiedGeometry, geometry, uncopied_geometry
-from regard.design.shifted_keys import ShiftedKeys
-from regard.design.shortest import shortest
+from regard.design.shortest import ShiftedKeys, shortest
 from regard.design.stated_result import attention, attention_weights
 from regard.design.textbook import ClosedForms, Textbook
 from regard.design.verification import Verification, recheck, recheck_together
-from regard.design.wording import at_most, in_full
 from regard.errors import CouldNotFindOut
 from regard.rigor import TINY, U, choose_basis, margins
+from regard.written_numbers import at_most, in_full
 
 GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
 SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check fits in between

@@ -9,6 +9,7 @@ which is a hundred times faster for long vectors and assumes that its exp and lo
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import flint
@@ -87,14 +88,11 @@ def _entropies(weights: Float, totals: list[float]) -> list[flint.arb]:
     return [flint.arb(-x / w, r) for x, w, r in zip(sums, totals, errors.tolist(), strict=True)]
 
 
-def entropy_ball(positive: Float) -> flint.arb:
-    """The entropy of positive weights / their sum, enclosed."""
-    total, sum_w_log_w = flint.arb(0), flint.arb(0)
-    for weight in positive:
-        ball = flint.arb(float(weight))
-        total += ball
-        sum_w_log_w += ball * ball.log()
-    return total.log() - sum_w_log_w / total
+def entropy_ball(weights: Iterable[float | flint.fmpq]) -> flint.arb:
+    """The entropy of non-negative weights / their sum, enclosed; some are positive."""
+    balls = [flint.arb(weight) for weight in weights if weight > 0]
+    total = sum(balls, flint.arb(0))
+    return total.log() - sum((ball * ball.log() for ball in balls), flint.arb(0)) / total
 
 
 def mean_above(shares: Float, mid: Float, rad: Float) -> flint.arb:

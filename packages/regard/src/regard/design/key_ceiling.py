@@ -39,9 +39,9 @@ from regard.design.question import (
 )
 from regard.design.shortest import shortest
 from regard.design.verification import Verification, recheck
-from regard.design.wording import at_least, at_most
 from regard.errors import CouldNotFindOut
 from regard.progress import Progress
+from regard.written_numbers import at_least, at_most
 
 PRECISION = 1e-6  # how near the query must come to the ceiling that was proved
 

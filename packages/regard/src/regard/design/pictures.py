@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.array_types import Float
-from regard.design.answer import Ceiling, Design
-from regard.design.wording import SHOWN, at_most
+from regard.design.answer import SHOWN, Ceiling, Design
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, save
 from regard.pictures import figure as new_figure
+from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

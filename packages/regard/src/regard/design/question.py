@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.array_types import Float
 from regard.arrays import check_array, refuse_rounded
 from regard.design.certificate import Certificate, Digest, Request, Statement, Verb
-from regard.design.shifted_keys import ShiftedKeys
-from regard.design.shortest import entropy
+from regard.design.shortest import ShiftedKeys, entropy
 from regard.design.textbook import ClosedForms
 from regard.errors import InputError
 from regard.rigor import check_arithmetic, largest, row_blocks

@@ -17,23 +17,79 @@ here is trusted afterwards: `regard.design.verification` recomputes both from th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.array_types import Float
-from regard.design.shifted_keys import ShiftedKeys
+from regard.rigor import row_chunks
 
 MOST_ITERATIONS = 400  # real problems take 3 to 30
 SAMPLE_PER_DIMENSION = 4  # rows in a sampled Hessian, per dimension of the keys
 STIFFEST = 1e26  # the multiplier beyond which curvature is noise
+PART = 1 << 14  # numbers of rows that are made level at once
 SMALL = 8  # dimensions up to which loading SciPy takes longer than it saves
 HOPELESS = 1e13  # a norm (in units of the largest row) beyond which no float64 query proves anything
 OUT_OF_REACH = 1e3  # the bound is so many times farther off than a Newton step on f alone would bring it
-# for so many iterations it must seem so; of few numbers longer, since these are cheap, and one key that dwarfs the
-# others makes the first steps short
+# for so many iterations it must seem so at least; of few numbers longer, since these are cheap
 SEEN, FEW, SEEN_OF_FEW = 2, 1 << 14, 12
+
+
+class ShiftedKeys:
+    """The rows k_i - a for all keys k_i but those left out; and of each only the part at right angles to `across`.
+
+    As `shortest` needs them, without a copy of the keys: (k_i - a).v = k_i.v - a.v, and sum w_i (k_i - a) =
+    sum w_i k_i - W a. That costs digits where the keys are close together and far from the origin:
+    `question.uncopied_geometry` asks for it elsewhere. across: orthonormal columns (d x m).
+
+    >>> rows = ShiftedKeys(np.array([[1.0, 2.0], [5.0, 5.0], [3.0, 4.0]]), np.array([1.0, 1.0]), left_out=[1])
+    >>> (rows @ np.array([1.0, 10.0])).tolist(), (np.array([0.5, 0.25]) @ rows).tolist()
+    ([10.0, 32.0], [0.5, 1.25])
+    """
+
+    __array_ufunc__ = None  # so that `weights @ rows` comes here and not to NumPy
+
+    def __init__(self, keys: Float, anchor: Float, left_out: Sequence[int] = (), across: Float | None = None) -> None:
+        self.keys, self.anchor, self.across = keys, anchor, across
+        self.left_out = np.sort(np.asarray(left_out, dtype=np.intp))
+        self.shape = (len(keys) - len(left_out), keys.shape[1])
+        self.runs = []  # of rows that lie together: their keys, and their place among the rows
+        for count, (start, end) in enumerate(zip([-1, *self.left_out], [*self.left_out, len(keys)], strict=True)):
+            if end > start + 1:
+                self.runs.append((keys[start + 1 : end], slice(start + 1 - count, end - count)))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __matmul__(self, vector: Float) -> Float:
+        vector, products = self.level(vector), np.empty(len(self))
+        for keys, some in self.runs:
+            np.matmul(keys, vector, out=products[some])
+        products -= self.anchor @ vector
+        return products
+
+    def __rmatmul__(self, weights: Float) -> Float:
+        mean = -weights.sum() * self.anchor
+        for keys, some in self.runs:
+            mean += weights[some] @ keys
+        return self.level(mean)
+
+    def __getitem__(self, some: NDArray[np.intp]) -> Float:
+        """Some of the rows, by their numbers."""
+        # the number of a row plus how many keys are left out before it is the number of its key
+        rows = self.keys[some + np.searchsorted(self.left_out - np.arange(len(self.left_out)), some, side="right")]
+        rows -= self.anchor
+        if self.across is not None:
+            for part in row_chunks(len(rows), rows.shape[1], PART):
+                rows[part] -= (rows[part] @ self.across) @ self.across.T
+        return np.asarray(rows)
+
+    def level(self, vectors: Float) -> Float:
+        """The part of one vector, or of each of several rows, at right angles to `across`."""
+        return vectors if self.across is None else np.asarray(vectors - (vectors @ self.across) @ self.across.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +117,8 @@ def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10, pat
     >>> found.query.round(6).tolist(), round(found.lower, 6)
     ([5.298317, 0.0], 5.298317)
     """
-    search = _Search(rows, bound)
-    seen = iterations_out_of_reach(rows)
-    while search.is_unfinished(gap) and (patient or search.out_of_reach < seen):
+    search, numbers = _Search(rows, bound), rows.shape[0] * rows.shape[1]
+    while search.is_unfinished(gap) and (patient or not gives_up(search.out_of_reach, search.scores, numbers)):
         search.step()
         search.update_bounds()
         search.learn_curvature()
@@ -76,9 +131,17 @@ def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10, pat
     )
 
 
-def iterations_out_of_reach(rows: Float | ShiftedKeys) -> int:
-    """For how many iterations the bound must seem out of reach before a search gives up."""
-    return SEEN_OF_FEW if rows.shape[0] * rows.shape[1] <= FEW else SEEN
+def gives_up(iterations: int, scores: Float, numbers: int) -> bool:
+    """Has the bound seemed out of reach for enough iterations? Of so many numbers, with these scores now.
+
+    Where one key dwarfs the rest, the multiplier must grow with the square of that, and a step lets it grow by 8.
+    """
+    most = SEEN_OF_FEW if numbers <= FEW else SEEN
+    if iterations < most:
+        return False
+    sizes = np.abs(scores)
+    usual = float(np.median(sizes))
+    return iterations >= most + (2 * log(float(sizes.max()) / usual, 8) if usual > 0 else 0.0)
 
 
 class _Search:
@@ -116,7 +179,7 @@ class _Search:
         back_query, back_gradient = self.inverse @ self.query, self.inverse @ self.gradient
         wanted = float((self.value - self.bound - self.gradient @ back_query) / (self.gradient @ back_gradient))
         gain = self.multiplier * float(self.gradient @ back_gradient)  # lam B^-1 nears the inverse Hessian of f
-        is_far = self.iteration > 2 and self.value - self.bound > OUT_OF_REACH * gain
+        is_far = self.iteration > 2 and self.upper == inf and self.value - self.bound > OUT_OF_REACH * gain
         self.out_of_reach = self.out_of_reach + 1 if is_far else 0
         if self.iteration == 1:
             self.multiplier = wanted

@@ -16,9 +16,14 @@ from numpy.typing import NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design.certificate import Certificate, Numbers, Statement, Verb, floats, rationals
-from regard.design.certificate_problem import CertificateProblem
+from regard.design.certificate_problem import (
+    AFFORDABLE,
+    CertificateProblem,
+    ExactLevel,
+    allowed_rows,
+    scores_of,
+)
 from regard.design.evaluate import above, norm_above
-from regard.design.exact_level import AFFORDABLE, ExactLevel, scores_of
 from regard.written_numbers import is_finite_number
 
 LONG = 1e4  # scores beyond this have lost digits that their weights need
@@ -56,7 +61,7 @@ def _plausibility_checks(
     outer: Mapping[str, Any], certificate: Certificate, ceiling: float
 ) -> dict[str, Callable[[Any], bool]]:
     """What stands beside a ceiling and has no proof in the file: whether it can be, which is not that it is so."""
-    others, norm = set(_rows(certificate).tolist()) - set(certificate.question.keys), outer.get("budget_norm")
+    others, norm = set(allowed_rows(certificate).tolist()) - set(certificate.question.keys), outer.get("budget_norm")
     most = min(ceiling * (1 + 2e-9), 1.0)  # a bound within a budget is proved to 1e-9 nats
     return {
         "budget_norm": lambda value: value is None or (is_finite_number(value) and value > 0),
@@ -86,7 +91,7 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "norm": _figure(certificate.norm, None if query is None else norm),
     }
     if claim is Statement.CEILING and question.keys:
-        same = int((keys == keys[question.keys[0]]).all(axis=1)[_rows(certificate)].sum()) - 1
+        same = int((keys == keys[question.keys[0]]).all(axis=1)[allowed_rows(certificate)].sum()) - 1
         return checks | {
             "key": _same(question.keys[0]),
             "copies": _same(same),
@@ -103,7 +108,7 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "kl": _same(question.kl),
         "max_norm": _same(question.max_norm),
         "reachable": _same(claim is not Statement.UNREACHABLE),
-        "weights": _shares(weights, _rows(certificate)),
+        "weights": _shares(weights, allowed_rows(certificate)),
         "attention": _near(reached, FELT if reached is None else _attention_tolerance(reached, certificate, keys)),
         "lower_bound": _figure(certificate.lower_bound, proved.get("lower_bound")),
         "bound": _figure(certificate.bound, proved.get("bound")),
@@ -174,11 +179,6 @@ def _shares(expected: Float | None, rows: NDArray[np.intp]) -> Callable[[Any], b
     return holds
 
 
-def _rows(certificate: Certificate) -> NDArray[np.intp]:
-    count = certificate.shape[0]
-    return np.arange(count) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
-
-
 def attention_weights(
     certificate: Certificate, keys: Float, top: float | None = None, plain: Float | None = None
 ) -> Float:
@@ -188,36 +188,46 @@ def attention_weights(
     top: the largest absolute value among the keys, plain: their products with the query (n numbers), from a caller that
     has them.
     """
-    rows = _rows(certificate)
+    # None: all keys as they lie, since picking them would be a copy
+    rows = None if certificate.allowed is None else allowed_rows(certificate)
     query: Numbers = () if certificate.query is None else certificate.query
-    scores = np.full(len(rows), np.nan)
+    scores = np.full(1, np.nan)
     if not isinstance(query, tuple):
         top = rigor.largest(keys) if top is None else top
         with np.errstate(over="ignore", invalid="ignore"):
             scores = certificate.scale * _scores(keys, rows, np.asarray(query), certificate.scale, top, plain)
     if not np.isfinite(scores).all():  # rationals, or beyond the range of floats
-        scores = scores_of(keys[rows], rationals(query), certificate.scale)
+        scores = scores_of(keys if rows is None else keys[rows], rationals(query), certificate.scale)
+    odds: Float = np.exp(scores - scores.max())
+    odds /= odds.sum()
+    if rows is None:
+        return odds
     weights = np.zeros(len(keys))
-    odds = np.exp(scores - scores.max())
-    weights[rows] = odds / odds.sum()
+    weights[rows] = odds
     return weights
 
 
-def _scores(keys: Float, rows: NDArray[np.intp], query: Float, scale: float, top: float, plain: Float | None) -> Float:
+def _scores(
+    keys: Float, rows: NDArray[np.intp] | None, query: Float, scale: float, top: float, plain: Float | None
+) -> Float:
     """k_i.q for the rows, up to a constant: plain, from differences of keys, or in 32 digits."""
     longest = float(np.abs(query).max()) * scale * keys.shape[1]  # score, of keys of size 1
     if top * longest < LONG:
-        return np.asarray((keys @ query if plain is None else plain)[rows])
+        scores = keys @ query if plain is None else plain
+        return np.asarray(scores if rows is None else scores[rows])
+    rows = np.arange(len(keys)) if rows is None else rows
     leads, apart = _leads(keys, rows, query)
-    return leads if apart * longest < LONG else -rigor.margins(keys[rows], keys[rows[0]], query)[0]
+    if (long := ~(apart * longest < LONG)).any():  # often few keys alone are so far away
+        leads[long] = -rigor.margins(keys[rows[long]], keys[rows[0]], query)[0]
+    return leads
 
 
-def _leads(keys: Float, rows: NDArray[np.intp], query: Float) -> tuple[Float, float]:
-    """(k_i - k_0).q for the rows, and the largest number in a difference; in blocks, so that no copy is made of all."""
-    leads, apart = np.empty(len(rows)), 0.0
+def _leads(keys: Float, rows: NDArray[np.intp], query: Float) -> tuple[Float, Float]:
+    """(k_i - k_0).q for the rows, and the largest number in each difference; in blocks, so that no copy is made."""
+    leads, apart = np.empty(len(rows)), np.empty(len(rows))
     for some, block in rigor.row_blocks(keys, rows):
         differences = block - keys[rows[0]]
-        leads[some], apart = differences @ query, max(apart, rigor.largest(differences))
+        leads[some], apart[some] = differences @ query, np.abs(differences, out=differences).max(axis=1)
     return leads, apart
 
 

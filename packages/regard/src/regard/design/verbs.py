@@ -157,8 +157,9 @@ def _certify_solutions(questions: list[Question], solutions: list[tuple[Float | 
     found = [
         (place, query / questions[place].scale, Balance(weights=weights, mixture=np.ones(1)))
         for place, (query, weights) in enumerate(solutions)
-        if query is not None and np.isfinite(query / questions[place].scale).all()
+        if query is not None
     ]
+    found = [(place, query, dual) for place, query, dual in found if np.isfinite(query).all()]
     n, d = questions[0].keys.shape
     everything, size = len(questions[0].rows) == n, max(4, int(d * CHECKED_TOGETHER), IN_CACHE // n)
     for start in range(0, len(found), size):
@@ -190,7 +191,7 @@ def _solve_together(
     solved = shortest_together(points, points[own], np.full(len(chosen), limit), own, gap=SOLVER_GAP)
     finished = solved.upper <= solved.lower * (1 + GAP)
     return [
-        (query / unit, np.delete(weights, place)) if done else (None, np.zeros(0))
+        (query / unit, np.concatenate([weights[:place], weights[place + 1 :]])) if done else (None, np.zeros(0))
         for query, weights, done, place in zip(solved.queries, solved.weights, finished, own, strict=True)
     ]
 

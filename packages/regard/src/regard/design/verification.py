@@ -40,13 +40,12 @@ from regard.design.certificate import (
     Verb,
     fingerprint,
 )
-from regard.design.certificate_problem import CertificateProblem, CopyLevel, FloatLevel, Level
+from regard.design.certificate_problem import AFFORDABLE, CertificateProblem, CopyLevel, ExactLevel, FloatLevel, Level
 from regard.design.combination_check import combination_value
-from regard.design.exact_level import AFFORDABLE, ExactLevel
 from regard.design.stated_result import check_stated
-from regard.design.wording import at_least, at_most, fraction, in_full
 from regard.errors import InputError
 from regard.results import Result
+from regard.written_numbers import at_least, at_most, fraction, in_full
 
 PRECISION = 128  # bits of the balls
 WIDEST_GAP = {

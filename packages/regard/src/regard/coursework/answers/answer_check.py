@@ -264,11 +264,13 @@ class Check:
     def _trial(self, latent: Float, setting: Setting) -> Attempt | None:
         if not self.question.fits(**setting) or self.clock.has_used(0.9):
             return None
-        if len(latent) < latent_side(setting):  # it has moved to a larger instance: the rest is new
-            grown = self._latent("normal", latent_side(setting))
+        side = latent_side(setting)
+        if len(latent) < side:  # it has moved to a larger instance: the rest is new
+            grown = self._latent("normal", side)
             grown[: len(latent), : len(latent)] = latent
             latent = grown
-        return self.judge(self.question.make_instance(latent, setting))
+        # what a smaller instance does not use would be moved, and drawn for, all the way
+        return self.judge(self.question.make_instance(latent[:side, :side], setting))
 
     def shrink(self, failed: Attempt) -> Attempt:
         """The smallest instance found at which it fails too."""

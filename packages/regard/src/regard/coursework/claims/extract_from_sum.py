@@ -127,6 +127,8 @@ def judge_recovery(instance: Instance, M: Any) -> Ruling:
     v_a, v_b = instance.hidden["v_a"], instance.hidden["v_b"]
     again = M @ (v_a + v_b)
     off = float(np.linalg.norm(again - v_a) / np.linalg.norm(v_a + v_b))
+    if off <= 1e-9:  # nobody is told of it, and two vectors that are all but equal are slow to write apart
+        return Ruling(room=1e-9 - off, said="M (v_a + v_b) is v_a")
     digits = next((k for k in range(4, 17) if literal(again, digits=k) != literal(v_a, digits=k)), 17)
     shown = (literal(vector, digits=digits) for vector in (again, v_a))
     return Ruling(room=1e-9 - off, said="M (v_a + v_b) = {}, and v_a = {}".format(*shown))

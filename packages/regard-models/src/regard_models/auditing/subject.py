@@ -53,7 +53,7 @@ class Subject:
         self._firsts: dict[int, tuple[Question, Question]] = {}
         self._noise: dict[str, float] | None = None
         self.padded_questions: dict[Any, Question] = {}  # made by the tests of padding, asked again by others
-        self._usual, self._wanted = self._sizes(None), length
+        self._usual, self.wanted = self._sizes(None), length
         self.lengths = self._usual if length is None else self._sizes(length)
         # Rounding of many numbers is told by one run as well as by two.
         self.jitters = 1 if self.is_long else JITTERS
@@ -328,9 +328,9 @@ class Subject:
                     f"({describe_error(error)}); let "
                     "it take any batch."
                 ) from None
-            if self._wanted is not None:
+            if self.wanted is not None:
                 raise InputError(
-                    f"{self.given.name} runs on its example and not on {self._wanted} tokens "
+                    f"{self.given.name} runs on its example and not on {self.wanted} tokens "
                     f"({describe_error(error)}); choose another length."
                 ) from None
             self.lengths = self._usual = own

@@ -193,7 +193,7 @@ def audit(
         findings=tuple(findings),
         assumed=tuple(assumed),
         arithmetic=subject.arithmetic,
-        batch=3,
+        batch=subject.make().batch,
         lengths=subject.lengths,
         short=subject.short_lengths(),
         seconds=round(time.monotonic() - start, 3),

@@ -41,8 +41,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _not_applicable("No output has a row for every token.")
         return
     experiments = [change_after(subject, base, place) for place in sorted({1, length // 2, length - 1})]
-    if subject.is_long:  # three places in one call; each in three examples only where something moves
-        gaps = [(measure(subject, e), e) for e in _one_place_each(base, experiments)]
+    if subject.is_long:  # later places in one call; each in all examples only where something moves
+        asked = [change_after(subject, _short_question(subject), 1), *_one_place_each(base, experiments[1:])]
+        gaps = [(measure(subject, e), e) for e in asked]
     if not subject.is_long or any(gap.is_above_rounding for gap, _ in gaps):
         gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
     gap, experiment = max(gaps, key=lambda pair: pair[0].excess)

@@ -32,7 +32,7 @@ _LONGER = (37, 41, 43)
 _LEAST = 5
 _LONG = 64
 JITTERS = 2  # disturbed runs that the rounding is measured by
-_REMEMBERED = 2**27  # bytes of answers, those to the first question not counted
+_REMEMBERED = 2**25  # bytes of answers, those to the first question not counted
 
 
 class Subject:
@@ -79,9 +79,13 @@ class Subject:
 
     # making questions
 
-    def make(self, batch: int = BATCH, *, lengths: tuple[int, ...] | None = None, draw: int = 0) -> Question:
-        """A question drawn at random, all tokens real; the same ``draw`` gives the same tokens."""
+    def make(self, batch: int | None = None, *, lengths: tuple[int, ...] | None = None, draw: int = 0) -> Question:
+        """A question drawn at random, all tokens real; the same ``draw`` gives the same tokens.
+
+        Of three examples, where nothing else is said; of long texts two, because their answers are large.
+        """
         lengths = lengths or self.lengths
+        batch = batch or (BATCH if sum(lengths) <= _LONG else BATCH - 1)
         if (batch, lengths, draw) in self._questions:
             return self._questions[batch, lengths, draw]
         generator = torch.Generator().manual_seed(1009 * self.seed + draw)
@@ -237,7 +241,8 @@ class Subject:
 
     def at_once(self, length: int) -> int:
         """How many examples of a length are asked at once: their answers are to take no more than those held."""
-        first = sum(o.values.nbytes for o in self.ask(self.make())) // (BATCH * self.lengths[-1])
+        base = self.make()
+        first = sum(o.values.nbytes for o in self.ask(base)) // (base.batch * self.lengths[-1])
         return max(BATCH, _REMEMBERED // max(first * length, 1))
 
     def short_lengths(self) -> tuple[int, ...]:

@@ -221,3 +221,35 @@ def test_tensors_with_a_graph_that_a_call_left_behind_are_copied() -> None:
 def test_a_claim_about_places_where_none_are_known() -> None:
     with pytest.raises(InputError, match="no input is known to be a row of tokens"):
         audit(lodger.Codebooks(), torch.zeros(3, 19, 3, dtype=torch.long), causal=True)
+
+
+class Routed(nn.Module):
+    """A healthy router that also returns its scores, experts x tokens of all examples; what follows it leaks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.router, self.after = nn.Embedding(29, 12), Scores(), Leaks(12, 12)
+
+    def forward(self, ids):
+        return self.after(self.router(self.words(ids))[0])
+
+
+class Scores(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(12, 4)
+
+    def forward(self, x):
+        scores = super().forward(x)
+        return x * scores.amax(-1, keepdim=True), scores.flatten(0, 1).mT
+
+
+class Leaks(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + 1e-6 * x.mean(0, keepdim=True)
+
+
+def test_scores_of_all_tokens_do_not_make_a_router_guilty() -> None:
+    ids = torch.randint(0, 29, (3, 17), generator=torch.Generator().manual_seed(0))
+    found = audit(Routed().eval(), ids, properties=["batch"])
+    assert {f.culprit.module for f in found.failures} == {"after"}, str(found)

@@ -276,8 +276,8 @@ def input_gradient(subject: Subject, question: Question, place: int) -> Tensor |
                 return None
             generator = torch.Generator().manual_seed(5)
             # random factors: a plain sum of probabilities is constant, and its gradient 0
-            drawn = [torch.randn(v[:, :place].shape, generator=generator).to(v) for v in made]
-            total = torch.stack([(v[:, :place] * d).sum() for v, d in zip(made, drawn, strict=True)]).sum()
+            early = [v[:, :place].reshape(-1) for v in made]
+            total = torch.stack([v @ torch.randn(v.shape, generator=generator).to(v) for v in early]).sum()
             grad = torch.autograd.grad(total, leaves[0], allow_unused=True)[0]
     finally:
         for handle in handles:

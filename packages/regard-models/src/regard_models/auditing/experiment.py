@@ -40,7 +40,7 @@ class View:
     def of(self, x: Tensor) -> Tensor:
         """The protected part; an axis of batch times length, as mixtures of experts make, is parted first."""
         merged = self._merged_axis(x)
-        x = x if merged is None else x.unflatten(merged, (self.batch, -1))
+        x = x if merged is None else x.reshape(*x.shape[:merged], self.batch, -1, *x.shape[merged + 1 :])
         batch_seen = False
         for axis, size in enumerate(x.shape):
             if size in self.places:

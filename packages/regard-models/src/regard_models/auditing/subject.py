@@ -270,7 +270,7 @@ class Subject:
             self._noise = dict.fromkeys(base, 0.0)
             for jitter in range(self.jitters):
                 for o in self._answer(question, jitter, self.wide):  # asked for once, so not remembered
-                    parts = (values.reshape(-1).split(_AT_ONCE) for values in (o.values, base[o.name]))
+                    parts = (torch.split(values.reshape(-1), _AT_ONCE) for values in (o.values, base[o.name]))
                     for mine, plain in zip(*parts, strict=True):
                         moved = (mine - plain).abs_().nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
                         self._noise[o.name] = max(self._noise[o.name], float(moved.max()))

@@ -71,7 +71,7 @@ def _check_tied_weights(subject: Subject) -> Iterator[Finding]:
     """Weights that the model or its configuration says are one: a step must change both."""
     root = original(subject.native)
     weights = dict(root.named_parameters(remove_duplicate=False))
-    known = {a: b for a, b in _said_to_be_tied(root).items() if a in weights and b in weights}
+    known = {a: b for a, b in _declared_ties(root).items() if a in weights and b in weights}
     if not known:
         return
     untied = [(a, b) for a, b in known.items() if weights[a].data_ptr() != weights[b].data_ptr()]
@@ -90,7 +90,7 @@ def _check_tied_weights(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def _said_to_be_tied(root: nn.Module) -> dict[str, str]:
+def _declared_ties(root: nn.Module) -> dict[str, str]:
     """By names: what a Hugging Face model lists; of others the head and the table, if the configuration ties them."""
     listed = getattr(root, "all_tied_weights_keys", None)
     if isinstance(listed, dict):

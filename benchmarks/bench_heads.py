@@ -108,7 +108,7 @@ def _patterns(found: Any) -> None:
 def _resting(given: Any) -> None:
     """What lies under the heads that rest: the weight of the first token, its influence, and how long its value is."""
     from regard_models import capture, influence
-    from regard_models.head_measures.value_influence import value_lengths
+    from regard_models.head_measures.weight_patterns import value_lengths
 
     with torch.no_grad():
         records = capture(given.module, given.inputs, keep=("v", "w_o")).records

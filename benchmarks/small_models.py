@@ -68,6 +68,7 @@ BESIDES: dict[str, dict[str, Any]] = {
     "KimiLinear": {"linear_head_dim": 8, "linear_num_heads": 4},
     "Lfm2Config": {"layer_types": ["conv", "full_attention"]},
     "Lfm2Moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "Llama4Text": {"num_hidden_layers": 4, "layer_types": ...},  # the fourth is of another kind
     "Mamba2": {"num_heads": 8},
     "Ministral": {"head_dim": 8},
     "NemotronConfig": {"num_key_value_heads": 2},

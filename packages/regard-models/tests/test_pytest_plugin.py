@@ -41,6 +41,7 @@ def run(folder: Path, *words: str) -> tuple[int, str]:
 
 @pytest.fixture
 def project(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # a pyproject.toml above the temporary folder is not ours
     (tmp_path / "mypkg").mkdir()
     (tmp_path / "mypkg" / "__init__.py").touch()
     (tmp_path / "mypkg" / "models.py").write_text(MODELS)

@@ -101,3 +101,12 @@ def test_what_is_infinite_stays_so_when_disturbed() -> None:
     with arithmetic(widen=True, jitter=0):
         made = hidden + torch.full((3, 5), 0.1, dtype=torch.float64)
     assert bool((made == -torch.inf).all())
+
+
+def test_a_whole_number_among_others_is_not_floored_to_less() -> None:
+    places = torch.arange(20, dtype=torch.float64)
+    with arithmetic(jitter=0):
+        quotients = places / 4
+        rounded = (places + 0.5) / 3
+    assert torch.equal(quotients.floor(), torch.div(places, 4, rounding_mode="floor"))
+    assert not torch.equal(rounded, (places + 0.5) / 3)  # what is no count is disturbed

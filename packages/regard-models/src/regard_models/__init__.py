@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from regard_models.editing.patching import patch as patch
     from regard_models.head_measures.head_report import Heads as Heads
     from regard_models.head_measures.model_heads import heads as heads
-    from regard_models.head_measures.value_influence import influence as influence
-    from regard_models.head_measures.value_influence import rollout as rollout
+    from regard_models.head_measures.weight_patterns import influence as influence
+    from regard_models.head_measures.weight_patterns import rollout as rollout
 
 # A name, and the module it lives in.
 _WHERE = {
@@ -45,10 +45,10 @@ _WHERE = {
     "compare": "regard_models.comparing.comparison",
     "edit": "regard_models.editing.head_edits",
     "heads": "regard_models.head_measures.model_heads",
-    "influence": "regard_models.head_measures.value_influence",
+    "influence": "regard_models.head_measures.weight_patterns",
     "look": "regard_models.attention_page.page_result",
     "patch": "regard_models.editing.patching",
-    "rollout": "regard_models.head_measures.value_influence",
+    "rollout": "regard_models.head_measures.weight_patterns",
 }
 
 __all__ = sorted(_WHERE)

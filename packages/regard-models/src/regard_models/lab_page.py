@@ -78,7 +78,7 @@ def _python(model: str, text: str) -> str:
         [
             "from regard_models import look",
             "from regard_models.inputs.model_input import load",
-            "from regard_models.attention_page.page_capture import capture_for_page",
+            "from regard_models.attention_page.page_result import capture_for_page",
             f"page = look(capture_for_page(load({given})))",
             'page.to_html("look.html")',
             "print(page)",
@@ -112,8 +112,7 @@ def _empty_answer(folder: Path) -> Answer:
 def attention_page_data(model: str, text: str) -> dict[str, Any]:
     """Facts and streams of the page, and what is said beside it."""
     from regard_models.attention_page.layers import layers_of
-    from regard_models.attention_page.page_capture import capture_for_page
-    from regard_models.attention_page.page_result import page_of
+    from regard_models.attention_page.page_result import capture_for_page, page_of
 
     given, used = _with_text(_load_model(model), text)
     recorded = capture_for_page(given)

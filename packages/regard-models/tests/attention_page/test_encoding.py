@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from regard_models.attention_page.encoding import (
+from regard_models.attention_page.html_document import (
     Errors,
     decode,
     encode,

@@ -11,8 +11,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.written_numbers import at_most
-from regard_models.attention_page.encoding import unpack
-from regard_models.attention_page.html_document import SCRIPTS, Window, encode_page, joined_scripts, static
+from regard_models.attention_page.html_document import SCRIPTS, Window, encode_page, joined_scripts, static, unpack
 from regard_models.attention_page.layers import Kind, layers_of, printable_token
 from regard_models.attention_page.page_result import look
 from regard_models.capturing.records import AttentionRecord, Capture

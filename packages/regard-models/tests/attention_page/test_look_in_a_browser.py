@@ -10,7 +10,7 @@ import pytest
 
 from lab_browser import browser
 from processes import PATIENCE
-from regard_models.attention_page.encoding import decode, encode
+from regard_models.attention_page.html_document import decode, encode
 from regard_models.attention_page.page_result import look
 from regard_models.capturing.records import AttentionRecord, Capture
 

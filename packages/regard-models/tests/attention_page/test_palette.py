@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from regard_models.attention_page.encoding import DARK, HEADS, LIGHT, colormap
+from regard_models.attention_page.html_document import DARK, HEADS, LIGHT, colormap
 
 # Viénot, Brettel and Mollon (1999): what a red-blind and a green-blind eye make of linear RGB
 BLIND = {

@@ -21,8 +21,12 @@ from mutants import tiny as bugs  # noqa: E402
 from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard_models import assert_healthy, audit  # noqa: E402
-from regard_models.auditing.page import audit_page  # noqa: E402
-from regard_models.auditing.reports import junit, read_baseline, sarif  # noqa: E402
+from regard_models.auditing.reports import (  # noqa: E402
+    audit_page,
+    junit,
+    read_baseline,
+    sarif,
+)
 
 FILE = """
 import torch

@@ -202,3 +202,27 @@ def test_mamba_starts_again_with_every_chunk(family: str) -> None:
     assert {f.check: str(f.status) for f in found.of("cache")} == {"steps of 1": "pass", "steps of 3": "fail"}, str(
         found
     )
+
+
+class Trained(nn.Module):
+    """Two layers that share keys; ``lost``: the second finds them in the cache, and without one has none."""
+
+    def __init__(self, *, lost: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.k, self.lost = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WIDTH), lost
+
+    def forward(self, ids, past_key_values=None, use_cache=True):
+        x = self.words(ids)
+        k = self.k(x) if past_key_values is None else torch.cat([past_key_values[0], self.k(x)], 1)
+        ahead = torch.ones(ids.shape[1], k.shape[1], dtype=torch.bool).triu(1 + k.shape[1] - ids.shape[1])
+        for _ in range(2):
+            x = x + torch.softmax((x @ k.transpose(1, 2)).masked_fill(ahead, -math.inf), -1) @ k
+            k = k if use_cache or not self.lost else self.k(x)
+        return {"logits": x, "past_key_values": (k,) if use_cache else None}
+
+
+def test_a_cache_that_is_filled_changes_nothing() -> None:
+    found = audit(Trained(lost=True), IDS, causal=True, properties=["cache"])
+    assert [f.check for f in found.failures] == ["use_cache"], str(found)
+    assert audit(Trained(lost=False), IDS, causal=True, properties=["cache"]).answer

@@ -12,7 +12,7 @@ from typer.testing import CliRunner  # noqa: E402
 from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard_models import assert_healthy, audit  # noqa: E402
-from regard_models.auditing.page import audit_page  # noqa: E402
+from regard_models.auditing.reports import audit_page  # noqa: E402
 
 WORDS, WIDTH, KINDS = 29, 14, 2
 

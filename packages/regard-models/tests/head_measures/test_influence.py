@@ -9,7 +9,7 @@ import pytest
 
 from regard.errors import InputError
 from regard_models.capturing.records import AttentionRecord
-from regard_models.head_measures.value_influence import influence, rollout, value_lengths
+from regard_models.head_measures.weight_patterns import influence, rollout, value_lengths
 
 
 def drawn_record(batch=2, heads=3, queries=5, keys=7, width=4, model=11):

@@ -12,8 +12,7 @@ from regard.array_types import Single
 from regard.errors import InputError
 from regard_models.capturing.records import AttentionRecord, Capture, format_ranges, is_cross
 from regard_models.head_measures.head_measurements import allowed_keys
-from regard_models.head_measures.value_influence import has_influence, value_lengths
-from regard_models.head_measures.weight_patterns import CLEAR, pattern_scores
+from regard_models.head_measures.weight_patterns import CLEAR, has_influence, pattern_scores, value_lengths
 
 _PADDING = ("<pad>", "[PAD]")
 _MOST = 2_000_000  # weights of a layer in which a pattern is looked for: a longer input would wait for it

@@ -17,12 +17,21 @@ from torch import Tensor, nn
 from regard.errors import describe_error
 from regard.torch_arithmetic import FACTOR
 from regard_models.auditing.causality import change_after
-from regard_models.auditing.experiment import View, difference, largest, measure, protected_parts, view, worst_gap
+from regard_models.auditing.experiment import (
+    Experiment,
+    View,
+    difference,
+    largest,
+    measure,
+    protected_parts,
+    view,
+    worst_gap,
+)
 from regard_models.auditing.finding import Culprit, Finding, Status
 from regard_models.auditing.padding import padded_question, real_length
 from regard_models.auditing.question import Output, Question
 from regard_models.auditing.subject import Subject, takes
-from regard_models.auditing.trace import culprit, first_to_differ, record_calls
+from regard_models.auditing.trace import blame, culprit, first_to_differ, record_calls
 from regard_models.inputs.model_input import call, original, parameter_names
 
 NAME = "cache"
@@ -68,11 +77,35 @@ def check(subject: Subject) -> Iterator[Finding]:
             finding, chunks = (g if _is_mended(f, g) else f for f, g in zip((finding, chunks), again, strict=True))
     yield finding
     yield chunks
+    if takes(subject.module, "use_cache"):
+        yield from _check_switch(subject)
     for i, stream in enumerate(subject.streams):
         if healthy and stream.masks and subject.given.advance is None:
             yield from _check_padded(subject, name, i)
     if subject.module is not subject.native and healthy:
         yield from _check_own_type(subject, base, name, most)
+
+
+def _check_switch(subject: Subject) -> Iterator[Finding]:
+    """A whole text with a cache that is filled, as most write, and without one, as most are trained."""
+    base = subject.make(lengths=subject.short_lengths())
+    without, filled = (replace(base, others={**base.others, "use_cache": wanted}) for wanted in (False, True))
+    experiment = Experiment(base=without, base_view=view(without), other=filled, other_view=view(filled))
+    try:
+        gap = measure(subject, experiment)
+    except Exception:  # it does without one of them
+        return
+    if gap.is_above_rounding:
+        yield gap.finding(
+            NAME,
+            "use_cache",
+            Status.FAILED,
+            f"A whole text gets something else with use_cache=True than with use_cache=False: {gap.words()}.",
+            example={"words": f"{base.rows[-1].length} tokens, nothing cached before"},
+            culprit=blame(subject, experiment, lambda: experiment),
+            cause="a mask, or keys that layers share, made in one of the two cases only.",
+            cure="Let use_cache decide what is kept, and nothing else.",
+        )
 
 
 def _check_padded(subject: Subject, name: str, i: int) -> Iterator[Finding]:

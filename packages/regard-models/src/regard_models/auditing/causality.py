@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from regard.torch_arithmetic import FACTOR
 from regard_models.auditing.experiment import Experiment, Gap, View, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Finding, Status
+from regard_models.auditing.padding import padded_question, real_length
 from regard_models.auditing.question import Question
-from regard_models.auditing.subject import Subject, tensors_of
+from regard_models.auditing.subject import PAD, Subject, tensors_of
 from regard_models.auditing.trace import blame, first_to_differ, record_calls
 from regard_models.inputs.model_input import call, original
 
@@ -40,8 +41,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _not_applicable("No output has a row for every token.")
         return
     experiments = [change_after(subject, base, place) for place in sorted({1, length // 2, length - 1})]
-    if subject.is_long:  # three places in one call; each in three examples only where something moves
-        gaps = [(measure(subject, e), e) for e in _one_place_each(base, experiments)]
+    if subject.is_long:  # later places in one call; each in all examples only where something moves
+        asked = [change_after(subject, _short_question(subject), 1), *_one_place_each(base, experiments[1:])]
+        gaps = [(measure(subject, e), e) for e in asked]
     if not subject.is_long or any(gap.is_above_rounding for gap, _ in gaps):
         gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
     gap, experiment = max(gaps, key=lambda pair: pair[0].excess)
@@ -49,6 +51,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _not_applicable(f"It reads later tokens ({gap.words()}), and it is not declared causal.")
         return
     yield _finding(subject, experiment, gap)
+    if claimed and subject.streams[-1].masks and not gap.is_above_rounding:
+        yield from _check_beside_padding(subject)
     if not subject.streams[-1].masks:  # where there are, the tests of padding ask it
         yield from _check_beginning(subject, base)
     yield from _check_gradient(subject, base, length // 2, claimed)
@@ -68,6 +72,28 @@ def _in_longer_texts(subject: Subject) -> Iterator[tuple[Gap, Experiment]]:
             yield measure(subject, experiment), experiment
     except Exception:  # too long for it
         return
+
+
+def _check_beside_padding(subject: Subject) -> Iterator[Finding]:
+    """The same beside padding on the left, where another mask is made."""
+    last = len(subject.streams) - 1
+    real = min(real_length(subject, last), subject.short_lengths()[last])
+    if real < 2:
+        return
+    base = padded_question(subject, last, "left", real, fill=0, told=True)
+    experiment = change_after(subject, base, PAD + real // 2, first=PAD)
+    gap = measure(subject, experiment)
+    if gap.is_above_rounding:
+        yield gap.finding(
+            NAME,
+            "beside padding",
+            Status.FAILED,
+            f"Beside padding on the left, tokens before a change get something else: {gap.words()}.",
+            example={"words": f"{PAD} tokens of padding, {real} real ones, the last {real - real // 2} exchanged"},
+            culprit=blame(subject, experiment, lambda: experiment),
+            cause="a mask for the future that is left out, or put together wrongly, where there is one of padding.",
+            cure="Let a key be read only if it is no later one and no padding.",
+        )
 
 
 def _check_beginning(subject: Subject, base: Question) -> Iterator[Finding]:
@@ -106,14 +132,14 @@ def _short_question(subject: Subject) -> Question:
     return subject.make(lengths=subject.short_lengths())
 
 
-def change_after(subject: Subject, base: Question, place: int) -> Experiment:
-    """Every token from ``place`` on exchanged; what stands before is protected."""
+def change_after(subject: Subject, base: Question, place: int, *, first: int = 0) -> Experiment:
+    """Every token from ``place`` on exchanged; what stands before, from ``first`` on, is protected."""
     last = len(base.rows) - 1
     rows = base.rows[last]
     fresh = subject.other_tokens(last, rows.values)
     values = torch.cat([rows.values[:, :place], fresh[:, place:]], 1)
     other = base.with_rows(last, replace(rows, values=values))
-    before = {last: torch.arange(place)}
+    before = {last: torch.arange(first, place)}
     return Experiment(
         base=base, base_view=view(base, places=before), other=other, other_view=view(other, places=before), stream=last
     )
@@ -250,8 +276,8 @@ def input_gradient(subject: Subject, question: Question, place: int) -> Tensor |
                 return None
             generator = torch.Generator().manual_seed(5)
             # random factors: a plain sum of probabilities is constant, and its gradient 0
-            drawn = [torch.randn(v[:, :place].shape, generator=generator).to(v) for v in made]
-            total = torch.stack([(v[:, :place] * d).sum() for v, d in zip(made, drawn, strict=True)]).sum()
+            early = [v[:, :place].reshape(-1) for v in made]
+            total = torch.stack([v @ torch.randn(v.shape, generator=generator).to(v) for v in early]).sum()
             grad = torch.autograd.grad(total, leaves[0], allow_unused=True)[0]
     finally:
         for handle in handles:

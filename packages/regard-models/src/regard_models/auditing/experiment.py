@@ -39,8 +39,8 @@ class View:
 
     def of(self, x: Tensor) -> Tensor:
         """The protected part; an axis of batch times length, as mixtures of experts make, is parted first."""
-        if x.ndim and x.shape[0] in {self.batch * n for n in self.places} and x.shape[0] not in self.places:
-            x = x.reshape(self.batch, -1, *x.shape[1:])
+        merged = self._merged_axis(x)
+        x = x if merged is None else x.reshape(*x.shape[:merged], self.batch, -1, *x.shape[merged + 1 :])
         batch_seen = False
         for axis, size in enumerate(x.shape):
             if size in self.places:
@@ -55,8 +55,16 @@ class View:
         """Whether an axis of a tensor counts places: a state, or the last tokens that are kept, has none to protect."""
         sizes = [n for n, chosen in self.places.items() if chosen is not None]
         longest = _PADDED if x.ndim > 2 else 0
-        merged = bool(x.ndim) and x.shape[0] in {self.batch * n for n in self.places}
+        merged = self._merged_axis(x) is not None
         return merged or not sizes or any(n <= size <= n + longest for n in sizes for size in x.shape)
+
+    def _merged_axis(self, x: Tensor) -> int | None:
+        """The axis of batch times length: the first, or the second of a router's scores (experts x tokens)."""
+        sizes = {self.batch * n for n in self.places} - self.places.keys()
+        if x.ndim and x.shape[0] in sizes:
+            return 0
+        scores = x.ndim == 2 and x.shape[1] in sizes and x.shape[0] not in {self.batch, *self.places}
+        return 1 if scores else None
 
     def of_inner(self, x: Tensor) -> Tensor:
         """The same of what submodules hand on, where rows may be padded for a while."""

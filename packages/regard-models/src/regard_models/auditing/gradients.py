@@ -68,13 +68,12 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _check_tied_weights(subject: Subject) -> Iterator[Finding]:
-    """Weights that a Hugging Face model says are one: a step must change both."""
+    """Weights that the model or its configuration says are one: a step must change both."""
     root = original(subject.native)
-    said_so = getattr(root, "all_tied_weights_keys", None)
-    if not isinstance(said_so, dict) or not said_so:
-        return
     weights = dict(root.named_parameters(remove_duplicate=False))
-    known = {a: b for a, b in said_so.items() if a in weights and b in weights}
+    known = {a: b for a, b in _declared_ties(root).items() if a in weights and b in weights}
+    if not known:
+        return
     untied = [(a, b) for a, b in known.items() if weights[a].data_ptr() != weights[b].data_ptr()]
     if not untied:
         yield _finding("tied", Status.PASSED, f"{len(known)} weights that are said to be tied are.")
@@ -89,6 +88,20 @@ def _check_tied_weights(subject: Subject) -> Iterator[Finding]:
         cause="a weight that was replaced by a copy, or loaded, after the model had been tied.",
         cure="Call tie_weights() afterwards, or set tie_word_embeddings=False if it is meant.",
     )
+
+
+def _declared_ties(root: nn.Module) -> dict[str, str]:
+    """By names: what a Hugging Face model lists; of others the head and the table, if the configuration ties them."""
+    listed = getattr(root, "all_tied_weights_keys", None)
+    if isinstance(listed, dict):
+        return listed
+    if getattr(getattr(root, "config", None), "tie_word_embeddings", None) is not True:
+        return {}
+    names = {id(module): f"{name}.weight" for name, module in root.named_modules()}
+    ends = [getattr(root, f"get_{side}_embeddings", lambda: None)() for side in ("output", "input")]
+    head, table = (names.get(id(end), "") for end in ends)
+    shapes = {getattr(getattr(end, "weight", None), "shape", None) for end in ends}
+    return {head: table} if head and table and len(shapes) == 1 else {}
 
 
 _REACH_CAUSE = "an output that is computed and not used, .detach(), torch.no_grad(), .data or argmax on the way."
@@ -262,7 +275,7 @@ def _check_step(
         "step",
         Status.FAILED,
         sentence,
-        culprit=culprit(_last_wrong_module(subject, base, pairs, ran), subject),
+        culprit=culprit(_last_wrong_module(subject, base, pairs, ran), subject, doubt=", or what reads its output"),
         cause="a backward pass written by hand, a straight-through estimate, or a copy of a weight made too early.",
         cure="Compare the backward pass with torch.autograd.gradcheck, and read weights anew in every forward.",
         **numbers,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard_models.auditing.experiment import Experiment, Gap, measure, protected_parts, view, worst_gap
 from regard_models.auditing.finding import Finding, Status
 from regard_models.auditing.question import Question, Rows
-from regard_models.auditing.subject import BATCH, PAD, Subject
+from regard_models.auditing.subject import PAD, Subject
 from regard_models.auditing.trace import blame, culprit
 from regard_models.inputs.model_input import call
 
@@ -162,7 +162,7 @@ def _build_padded_question(
     subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int
 ) -> Question:
     lengths = tuple(real + amount if j == i else n for j, n in enumerate(subject.lengths))
-    question = subject.make(2 if subject.is_long else BATCH, lengths=lengths)
+    question = subject.make(lengths=lengths)
     stream, batch = subject.streams[i], question.batch
     generator = torch.Generator().manual_seed(7)
     tokens = subject.tokens(stream, batch, real, generator)

@@ -37,6 +37,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         sentence = f"No float64 copy runs ({subject.why_not_wide}), so there is nothing to compare with."
         yield Finding(property=NAME, check="float64", status=Status.NOT_APPLICABLE, sentence=sentence)
         return
+    if subject.hangs_on_ties():
+        sentence = "Rounding alone moves an answer by more than a millionth of it: choices tie, or a number is cut off "
+        sentence += "just where it stands. No smaller fault is seen, whatever passes."
+        yield Finding(property=NAME, check="ties", status=Status.NOTE, sentence=sentence)
     for dtype in _TYPES:
         if dtype is subject.dtype:
             yield _check_own_type(subject, base, exact or {})

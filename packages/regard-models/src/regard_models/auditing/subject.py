@@ -8,6 +8,7 @@ them a size that the model's weights have.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping
@@ -32,7 +33,8 @@ _LONGER = (37, 41, 43)
 _LEAST = 5
 _LONG = 64
 JITTERS = 2  # disturbed runs that the rounding is measured by
-_REMEMBERED = 2**27  # bytes of answers, those to the first question not counted
+_AT_ONCE = 2**20  # numbers of an answer that are compared at once
+_REMEMBERED = 2**25  # bytes of answers, those to the first question not counted
 
 
 class Subject:
@@ -48,12 +50,12 @@ class Subject:
         self.native = eval_copy(given.module)
         self.module = self.native
         self.wide, self.why_not_wide = False, ""
-        self._answers: dict[tuple[int, int | None, bool], tuple[Question, list[Output]]] = {}
+        self._answers: dict[tuple[int, bool], tuple[Question, list[Output]]] = {}
         self._questions: dict[tuple[int, tuple[int, ...], int], Question] = {}
         self._firsts: dict[int, tuple[Question, Question]] = {}
         self._noise: dict[str, float] | None = None
         self.padded_questions: dict[Any, Question] = {}  # made by the tests of padding, asked again by others
-        self._usual, self._wanted = self._sizes(None), length
+        self._usual, self.wanted = self._sizes(None), length
         self.lengths = self._usual if length is None else self._sizes(length)
         # Rounding of many numbers is told by one run as well as by two.
         self.jitters = 1 if self.is_long else JITTERS
@@ -79,9 +81,13 @@ class Subject:
 
     # making questions
 
-    def make(self, batch: int = BATCH, *, lengths: tuple[int, ...] | None = None, draw: int = 0) -> Question:
-        """A question drawn at random, all tokens real; the same ``draw`` gives the same tokens."""
+    def make(self, batch: int | None = None, *, lengths: tuple[int, ...] | None = None, draw: int = 0) -> Question:
+        """A question drawn at random, all tokens real; the same ``draw`` gives the same tokens.
+
+        Of three examples, where nothing else is said; of long texts two, because their answers are large.
+        """
         lengths = lengths or self.lengths
+        batch = batch or (BATCH if sum(lengths) <= _LONG else BATCH - 1)
         if (batch, lengths, draw) in self._questions:
             return self._questions[batch, lengths, draw]
         generator = torch.Generator().manual_seed(1009 * self.seed + draw)
@@ -201,13 +207,13 @@ class Subject:
 
     # asking
 
-    def ask(self, question: Question, *, jitter: int | None = None, wide: bool | None = None) -> list[Output]:
-        """What the model answers, without gradients; ``jitter`` disturbs every rounding. Some are remembered."""
+    def ask(self, question: Question, *, wide: bool | None = None) -> list[Output]:
+        """What the model answers, without gradients. Some answers are remembered."""
         wide = self.wide if wide is None else wide
-        key = (id(question), jitter, wide)
+        key = (id(question), wide)
         if key in self._answers:
             return self._answers[key][1]
-        made = self._answer(question, jitter, wide)
+        made = self._answer(question, None, wide)
         self._answers[key] = (question, made)  # held, so that its id stays its own
         return made
 
@@ -229,15 +235,18 @@ class Subject:
 
     def _make_room(self) -> None:
         """Before the model runs: the oldest answers go until the rest are small; those to the first always stay."""
-        first = (id(self.make()), None, self.wide)
+        first = (id(self.make()), self.wide)
         sizes = {k: sum(o.values.nbytes for o in made) for k, (_, made) in self._answers.items() if k != first}
         while sizes and sum(sizes.values()) > _REMEMBERED:
             oldest = next(iter(sizes))
             del self._answers[oldest], sizes[oldest]
+        if self.is_large:
+            _return_freed_memory()
 
     def at_once(self, length: int) -> int:
         """How many examples of a length are asked at once: their answers are to take no more than those held."""
-        first = sum(o.values.nbytes for o in self.ask(self.make())) // (BATCH * self.lengths[-1])
+        base = self.make()
+        first = sum(o.values.nbytes for o in self.ask(base)) // (base.batch * self.lengths[-1])
         return max(BATCH, _REMEMBERED // max(first * length, 1))
 
     def short_lengths(self) -> tuple[int, ...]:
@@ -260,13 +269,15 @@ class Subject:
             base = {o.name: o.values for o in self.ask(question)}
             self._noise = dict.fromkeys(base, 0.0)
             for jitter in range(self.jitters):
-                for o in self.ask(question, jitter=jitter):
-                    moved = (o.values - base[o.name]).abs_().nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
-                    self._noise[o.name] = max(self._noise[o.name], float(moved.max()))
+                for o in self._answer(question, jitter, self.wide):  # asked for once, so not remembered
+                    parts = (torch.split(values.reshape(-1), _AT_ONCE) for values in (o.values, base[o.name]))
+                    for mine, plain in zip(*parts, strict=True):
+                        moved = (mine - plain).abs_().nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+                        self._noise[o.name] = max(self._noise[o.name], float(moved.max()))
         return self._noise
 
     def hangs_on_ties(self) -> bool:
-        """Whether rounding alone moves an answer by a thousandth of it: choices tie, and nothing smaller is seen."""
+        """Whether rounding alone moves an answer by a millionth of it: choices tie, and nothing smaller is seen."""
         noise = self.rounding_noise()
         sizes = {o.name: float(o.values.abs().nan_to_num_(nan=0.0, posinf=0.0).max()) for o in self.ask(self.make())}
         return self.wide and any(n > 1e-6 * sizes.get(name, 0.0) for name, n in noise.items())
@@ -328,9 +339,9 @@ class Subject:
                     f"({describe_error(error)}); let "
                     "it take any batch."
                 ) from None
-            if self._wanted is not None:
+            if self.wanted is not None:
                 raise InputError(
-                    f"{self.given.name} runs on its example and not on {self._wanted} tokens "
+                    f"{self.given.name} runs on its example and not on {self.wanted} tokens "
                     f"({describe_error(error)}); choose another length."
                 ) from None
             self.lengths = self._usual = own
@@ -396,6 +407,12 @@ class Subject:
                 size = next((n for n in fitting if not {n, n + PAD} & used), fitting[-1])
             chosen.append(size)
         return tuple(chosen)
+
+
+def _return_freed_memory() -> None:
+    """Where glibc allocates, give the system back what was freed: it keeps pieces of a few megabytes for itself."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def model_dtype(module: nn.Module) -> torch.dtype:

@@ -93,7 +93,7 @@ def audit(
 
         write_text(sarif, as_sarif(audited))
     if page is not None:
-        from regard_models.auditing.page import audit_page as as_page
+        from regard_models.auditing.reports import audit_page as as_page
 
         write_text(page, as_page(audited))
     if write_baseline is not None:

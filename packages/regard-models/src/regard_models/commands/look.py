@@ -115,7 +115,7 @@ def _run(
         raise InputError("--tokens are for weights from a file; a model has its words from --text.")
     given = load_model_input(model, text=text, **how)
     set_mode(given)
-    from regard_models.attention_page.page_capture import capture_for_page
+    from regard_models.attention_page.page_result import capture_for_page
 
     run = None if generate is None else token_writer(given, generate)
     with contain_run(model, how["limit"]):

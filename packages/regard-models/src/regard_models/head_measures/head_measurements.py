@@ -13,7 +13,7 @@ from regard.progress import Progress
 from regard_models.capturing.records import AttentionRecord, Capture
 from regard_models.head_measures import head_keys, weight_patterns
 from regard_models.head_measures.head_report import Heads
-from regard_models.head_measures.value_influence import has_influence, influence, rollout, value_lengths
+from regard_models.head_measures.weight_patterns import has_influence, influence, rollout, value_lengths
 from regard_models.kernels import CURVE
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class HeadMeasurements:
     def rank(self, *, rank: int | None, progress: Progress | None) -> None:
         if (given := self._model_for("rank")) is None:
             return
-        from regard_models.head_measures.rank import head_ranks
+        from regard_models.head_measures.effects import head_ranks
 
         counts = {record.index: list(record.heads) for record in self.records}
         name, ranks = head_ranks(given, counts, rank=rank, progress=progress)

@@ -14,7 +14,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 LARGE = 2**28  # bytes of weights from which on copies in the same type share them: nothing writes into them
 
@@ -44,6 +44,9 @@ def copy_module(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Modul
         seen.update({id(p): made for p, made in wide.items() if made.dtype is not p.dtype})
     elif weight_bytes(module) > LARGE:
         seen.update({id(p): p for p in plain})
+    for value in (v for part in module.modules() for v in (*part._buffers.values(), *vars(part).values())):
+        if isinstance(value, Tensor) and value.grad_fn is not None:  # what a call left behind: torch copies no graphs
+            seen[id(value)] = value.detach().clone()
     made = copy.deepcopy(module, seen)
     for part in made.modules():
         for name, value in list(vars(part).items()):

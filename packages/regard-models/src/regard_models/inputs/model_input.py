@@ -118,6 +118,9 @@ def with_causality(given: ModelInput, *, causal: bool | None) -> ModelInput:
     """The same, with the claim about causality taken from the user, where there is one."""
     if causal is None:
         return given
+    if not given.streams:
+        raise InputError(f"{given.name}: no input is known to be a row of tokens, so nothing is later than another; "
+                         "leave the claim about causality out.")  # fmt: skip
     last = replace(given.streams[-1], causal=causal)
     rest = tuple(a for a in given.assumed if "causal" not in a)  # the user has said it: nothing is assumed any more
     return replace(given, streams=(*given.streams[:-1], last), assumed=rest)

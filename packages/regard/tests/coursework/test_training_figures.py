@@ -144,7 +144,7 @@ def test_a_record_reads_back_as_itself() -> None:
         (lambda r: r.update(date="today"), "'today' is not a date such as 2026-11-15"),
         (
             lambda r: r.update(name="best"),
-            "a record is called defaults, described, embeddings, sides, tuned, not 'best'",
+            "a record is called defaults, described, embeddings, english, sides, tuned, not 'best'",
         ),
         (lambda r: r.update(runs=[], comparison=None, study=None), "it has no run, no comparison and no study"),
         (lambda r: r.update(runs=[7]), "run is no table but int"),
@@ -232,7 +232,7 @@ def test_what_cannot_be_recorded(folders: Path) -> None:
         record_training.from_folders("embeddings", [folders / "vectors"] * 2)
     for words in ([], ["defaults"], ["mine", str(folders / "one")]):
         with pytest.raises(
-            InputError, match=r"Give a name \(defaults, described, embeddings, sides, tuned\) and the folders"
+            InputError, match=r"Give a name \(defaults, described, embeddings, english, sides, tuned\) and the folders"
         ):
             record_training.main(words)
 
@@ -289,10 +289,13 @@ def test_everything_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     embeddings = a_record(name="embeddings", runs=[], comparison=comparison)
     one_seed = a_comparison(a_variant("source=word2vec:train", 15.0)) | {"seeds": [0]}
     sides = a_record(name="sides", runs=[], comparison=one_seed)
-    having(monkeypatch, defaults=a_record(), embeddings=embeddings, sides=sides, tuned=tuned)
+    from_english = a_comparison(a_variant("glove:g", 13.5, 13.0, 13.1))
+    english = a_record(name="english", runs=[], comparison=from_english)
+    having(monkeypatch, defaults=a_record(), embeddings=embeddings, english=english, sides=sides, tuned=tuned)
     compared, said = claims["translator"].check().verdicts[1], claims["translator-trained"].check().verdicts[3]
     assert (compared.status, said.status) == (Status.MEASURED, Status.MEASURED)
     assert "glove is better than learned by 2.00" in compared.because
+    assert "From English, docs/results/translator-english.txt: Validation perplexity, mean of 3 seeds" in compared.because
     assert "of one seed each, which tells no difference from chance: source=word2vec:train 15.00." in compared.because
     assert "The defaults have 2.00." in said.because
     assert "3 trials, 1 CPU-seconds: the best has 4.00, with width = 256. The settings it started from have 5.00." in (

@@ -5,7 +5,7 @@ from the folders of the runs, so that nobody types a figure.
 
 | key | what |
 |---|---|
-| ``name`` | defaults, described, embeddings, sides or tuned: the name of the file |
+| ``name`` | defaults, described, embeddings, english, sides or tuned: the name of the file |
 | ``date`` | the day the last of its runs ended, as 2026-11-15 |
 | ``log`` | where the runs are written out in full, a path in the repository |
 | ``data`` | the corpus in words |
@@ -35,7 +35,7 @@ from regard.translator.studies.comparison_record import Comparison, Entry, diffe
 from regard.translator.studies.search_record import Importance, Trial, Tuning
 from regard.written_numbers import in_full, is_finite_number
 
-NAMES = ("defaults", "described", "embeddings", "sides", "tuned")
+NAMES = ("defaults", "described", "embeddings", "english", "sides", "tuned")
 VALIDATION = "validation perplexity"
 COMPARISON_KEYS = ("command", "scored_on", "seeds", "variants")
 VARIANT_KEYS = ("name", "weights", "cpu_seconds", "coverage", "measures")

@@ -49,12 +49,13 @@ def check_learning(*, seed: int) -> Verdict:
 
 
 def check_pretrained_vectors(*, seed: int) -> Verdict:
-    recorded, sides = record("embeddings"), record("sides")
-    told = f"{recorded.data}. {_comparison_and_command(recorded)}"
-    if recorded.versions.get("regard") == "0.1.0":  # whose commands meant that
-        told += " (word2vec and BERT on input and output, GloVe on the output: what a bare name meant then.)"
-    # on the input, the output and both, kept as they are and trained on
-    return measured_verdict(recorded.source, f"{told} By side, {sides.log}: {_comparison_and_command(sides)}")
+    inputs, english, sides = record("embeddings"), record("english"), record("sides")
+    return measured_verdict(
+        inputs.source,
+        f"{inputs.data}. In the input embedding: {_comparison_and_command(inputs)} "
+        f"From English, {english.log}: {_comparison_and_command(english)} "
+        f"By side, {sides.log}: {_comparison_and_command(sides)}",
+    )
 
 
 def _comparison_of(recorded: Figures) -> Comparison:

@@ -218,6 +218,24 @@ def test_tensors_with_a_graph_that_a_call_left_behind_are_copied() -> None:
     assert made.kept.data_ptr() != module.kept.data_ptr()
 
 
+class OtherTable(lodger.SaysTied):
+    """Words are read by two tables; the head is tied to the second, as a translator's is to the target's."""
+
+    def __init__(self) -> None:
+        super().__init__(really=False)
+        self.targets = nn.Embedding.from_pretrained(self.head.weight, freeze=False)
+        self.targets.weight = self.head.weight
+
+    def forward(self, ids):
+        return super().forward(ids) + 0.1 * self.targets(ids).sum(-1, keepdim=True)
+
+
+def test_a_head_that_is_tied_to_another_table_is_tied() -> None:
+    ids = torch.randint(0, 29, (3, 13), generator=torch.Generator().manual_seed(0))
+    found = audit(OtherTable(), ids, properties=["gradients"])
+    assert [f.status.name for f in found.findings if f.check == "tied"] == ["PASSED"], str(found)
+
+
 def test_a_claim_about_places_where_none_are_known() -> None:
     with pytest.raises(InputError, match="no input is known to be a row of tokens"):
         audit(lodger.Codebooks(), torch.zeros(3, 19, 3, dtype=torch.long), causal=True)

@@ -100,8 +100,12 @@ def _declared_ties(root: nn.Module) -> dict[str, str]:
     names = {id(module): f"{name}.weight" for name, module in root.named_modules()}
     ends = [getattr(root, f"get_{side}_embeddings", lambda: None)() for side in ("output", "input")]
     head, table = (names.get(id(end), "") for end in ends)
-    shapes = {getattr(getattr(end, "weight", None), "shape", None) for end in ends}
-    return {head: table} if head and table and len(shapes) == 1 else {}
+    weights = dict(root.named_parameters(remove_duplicate=False))
+    if head not in weights or table not in weights or weights[head].shape != weights[table].shape:
+        return {}
+    # of two tables a translator's head may be tied to the target's
+    same = [name for name, one in weights.items() if name != head and one.data_ptr() == weights[head].data_ptr()]
+    return {head: same[0] if same else table}
 
 
 _REACH_CAUSE = "an output that is computed and not used, .detach(), torch.no_grad(), .data or argmax on the way."

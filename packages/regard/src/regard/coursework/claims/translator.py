@@ -52,9 +52,9 @@ def check_pretrained_vectors(*, seed: int) -> Verdict:
     inputs, english, sides = record("embeddings"), record("english"), record("sides")
     return measured_verdict(
         inputs.source,
-        f"{inputs.data}. In the input embedding: {_comparison_and_command(inputs)} "
-        f"From English, {english.log}: {_comparison_and_command(english)} "
-        f"By side, {sides.log}: {_comparison_and_command(sides)}",
+        f"{inputs.data}. In the input embedding: {_comparison_and_command(inputs)}; "
+        f"from English, {english.log}: {_comparison_and_command(english)}; "
+        f"by side, {sides.log}: {_comparison_and_command(sides)}",
     )
 
 

@@ -250,7 +250,12 @@ def _without_rounded_tables(subject: Subject, name: str, findings: list[Finding]
     A table of decays, say, and one of their products, each rounded to float32, stay so in the float64 copy. A fault
     of the model is as large beside other roundings of them.
     """
-    small = [f for f in findings if f.status is Status.FAILED and f.size is not None and f.size < _TABLE_GAP]
+    # what moved too little is no rounding
+    small = [
+        f
+        for f in findings
+        if f.status is Status.FAILED and f.size is not None and (f.rounding or 0.0) < f.size < _TABLE_GAP
+    ]
     if not (small and subject.wide and _tables(subject.given.module)):
         return findings
     shaken = copy_module(subject.given.module)

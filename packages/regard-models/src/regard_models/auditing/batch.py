@@ -20,7 +20,7 @@ from regard_models.auditing.experiment import Experiment, Gap, measure, view
 from regard_models.auditing.finding import Finding, Status
 from regard_models.auditing.padding import padded_question, real_length
 from regard_models.auditing.question import Question, rows_of
-from regard_models.auditing.subject import PAD, Subject
+from regard_models.auditing.subject import BATCH, PAD, Subject
 from regard_models.auditing.trace import blame
 
 NAME = "batch"
@@ -32,7 +32,7 @@ _CURE = "Name the axis that is meant, and reshape by (batch, length, heads, widt
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Protect the first example, then the last; then ask the first alone, and all in another order."""
-    base = subject.make()
+    base = subject.make(BATCH)  # of long texts too: some examples meet in threes only
     # Signals of two axes may be length x width as well as batch x length.
     if not base.rows and all(v.ndim < 3 for v in base.others.values() if isinstance(v, Tensor)):
         sentence = "No axis of its inputs is known to be the batch; give an example of batch x length x width."
@@ -89,7 +89,7 @@ def _rotate_examples(subject: Subject, base: Question) -> Experiment:
 
 
 def _other_neighbours(subject: Subject, base: Question, kept: int) -> Question:
-    other = subject.make(lengths=tuple(r.length for r in base.rows), draw=1)
+    other = subject.make(base.batch, lengths=tuple(r.length for r in base.rows), draw=1)
     if not base.rows:
         return exchange_signals(base, kept)
     for i, (mine, theirs) in enumerate(zip(base.rows, other.rows, strict=True)):

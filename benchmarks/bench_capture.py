@@ -235,9 +235,9 @@ def peers() -> None:
             arms[f"{name} {version(name)}{how}"] = arm
         except Exception as error:
             print(f"\nleft out: {name}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
-    print(f"\n{'layers found / layers there':<34}" + "".join(f"{name:>22}" for name in arms))
+    print(f"\n{'layers found / layers there':<34}" + "".join(f"{name:>29}" for name in arms))
     for said, build, layers in subjects():
-        print(f"{said:<34}" + "".join(f"{tried(arm, build, layers):>22}" for arm in arms.values()))
+        print(f"{said:<34}" + "".join(f"{tried(arm, build, layers):>29}" for arm in arms.values()))
 
 
 def tried(arm: Callable[[Any, Any], int], build: Callable[[], tuple[Any, Any]], layers: int) -> str:

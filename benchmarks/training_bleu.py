@@ -54,7 +54,7 @@ def compare(seconds: float) -> None:
     def report(arm: str, found: Trained, references: list[str]) -> float:
         score = float(metric.corpus_score(found.translations, [references]).score)
         print(
-            f"{arm:<44}BLEU {score:5.2f} after {found.seconds:,.0f} CPU-seconds, {found.epochs:.2f} epochs", flush=True
+            f"{arm:<48}BLEU {score:5.2f} after {found.seconds:,.0f} CPU-seconds, {found.epochs:.2f} epochs", flush=True
         )
         return score
 
